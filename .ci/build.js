@@ -31,12 +31,14 @@ async function bundle(entry, options) {
 }
 
 /**
- * Return a component as a function of `given`, which runs its modules.
+ * Return a component as a function of `given`, which fills its element and runs its modules.
  * @param {string} name
  */
 async function component(name) {
-  const body = await bundle(`show/components/${name}/${name}.js`, { format: "iife" });
-  return `(globalThis.marsDemo??={}).${name}=(given)=>{${body.trimEnd()}};\n`;
+  const path = `show/components/${name}/${name}`;
+  const html = JSON.stringify(readFileSync(`${PACKAGE}${path}.html`, "utf-8"));
+  const body = await bundle(`${path}.js`, { format: "iife" });
+  return `(globalThis.marsDemo??={}).${name}=(given)=>{given.element.innerHTML=${html};${body.trimEnd()}};\n`;
 }
 
 const scripts = {

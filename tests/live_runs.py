@@ -1,17 +1,14 @@
 """Runs of the live page's decoder, compared with those of `decode`.
 
-`expected` decodes in Python, `in_node` in JavaScript; `check_lines` compares the two, up to a tie: if the
-two best tokens of a slot, or a score and τ, lie within `TIE` of each other, rounding decides, and the
-comparison of that run ends. The lines that the worker posts in a browser can be compared in the same way.
+`expected` decodes in Python; `check_lines` compares the worker's lines, up to a tie: if the two best tokens
+of a slot, or a score and τ, lie within `TIE` of each other, rounding decides, and the comparison ends.
 """
 
 import json
 import math
-import subprocess
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from greedy import TIE
 
@@ -22,18 +19,9 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.tasks import mixed
 
 TAUS = (0.95, 0.5, 0.8, 0.99)
-RUNNER = Path(__file__).parent / "js" / "live_runs.js"
 SCORE_TOLERANCE = 1e-4
 
-Race = dict[str, Any]  # the worker's message: prompt, modes, criterion, tau, maxNewTokens
-
-
-class Compared(NamedTuple):
-    """The number of compared passes and tokens of a run, and whether a tie ended the comparison."""
-
-    passes: int
-    tokens: int
-    tied: bool
+Race = dict[str, Any]  # the worker's message: prompt, modes, tau, maxNewTokens
 
 
 def held_out_prompts(count: int) -> list[str]:
@@ -44,12 +32,11 @@ def held_out_prompts(count: int) -> list[str]:
 def races_of(prompts: Iterable[str], taus: Sequence[float] = TAUS, tokens: int = 128) -> list[Race]:
     """Return races on each prompt: all modes at the first τ, and `mars` alone at the others."""
     lanes = [["ar", "mars", "lossless"], *[["mars"]] * (len(taus) - 1)]
-    return [race(prompt, modes, tau, tokens) for prompt in prompts for modes, tau in zip(lanes, taus)]
-
-
-def race(prompt: str, modes: list[str], tau: float, tokens: int, criterion: str = "probability") -> Race:
-    """Return the message to the worker that begins a race."""
-    return {"prompt": prompt, "modes": modes, "criterion": criterion, "tau": tau, "maxNewTokens": tokens}
+    return [
+        {"prompt": prompt, "modes": modes, "tau": tau, "maxNewTokens": tokens}
+        for prompt in prompts
+        for modes, tau in zip(lanes, taus)
+    ]
 
 
 def expected(checkpoint: Checkpoint, races: Iterable[Race]) -> list[dict[str, dict]]:
@@ -58,13 +45,7 @@ def expected(checkpoint: Checkpoint, races: Iterable[Race]) -> list[dict[str, di
 
 
 def _facts(checkpoint: Checkpoint, race: Race, mode: str) -> dict:
-    request = Request(
-        mode,
-        tau=race["tau"],
-        criterion=race["criterion"],
-        max_new_tokens=race["maxNewTokens"],
-        linear=True,
-    )
+    request = Request(mode, tau=race["tau"], max_new_tokens=race["maxNewTokens"], linear=True)
     run = decode(checkpoint, race["prompt"], request).finish()
     return {**_settings(run), "passes": [_pass(step) for step in run.passes]}
 
@@ -90,16 +71,6 @@ def _gap(slot: Slot) -> float | None:
     return math.log(slot.top[0][1] / slot.top[1][1])
 
 
-def in_node(job: str, **settings: Any) -> list:
-    """Return the results of a job of `js/live_runs.js`."""
-    command = ["node", str(RUNNER)]
-    done = subprocess.run(
-        command, input=json.dumps({"job": job, **settings}), capture_output=True, text=True, check=False
-    )
-    assert not done.returncode, done.stderr
-    return json.loads(done.stdout)
-
-
 def read_lanes(text: str) -> dict[str, Run]:
     """Return the validated runs of a race's lines by lane."""
     lanes: dict[str, list[str]] = {}
@@ -109,24 +80,22 @@ def read_lanes(text: str) -> dict[str, Run]:
     return {lane: read_text("\n".join(lines))[0] for lane, lines in lanes.items()}
 
 
-def check_lines(text: str, runs: dict[str, dict]) -> dict[str, Compared]:
-    """Assert that the lines of a race hold the expected runs, each up to a tie."""
+def check_lines(text: str, runs: dict[str, dict]) -> list[bool]:
+    """Assert that the lines of a race hold the expected runs, each up to a tie; return which had a tie."""
     lanes = read_lanes(text)
     assert list(lanes) == list(runs)
-    return {lane: _check(lanes[lane], runs[lane]) for lane in lanes}
+    return [_is_tied_run(lanes[lane], runs[lane]) for lane in lanes]
 
 
-def _check(run: Run, facts: dict) -> Compared:
+def _is_tied_run(run: Run, facts: dict) -> bool:
     assert _settings(run) == {name: value for name, value in facts.items() if name != "passes"}
     assert run.settings.device in ("wasm", "webgpu") and len(run.settings.run) == 8
-    tokens = 0
-    for number, (step, other) in enumerate(zip_longest(map(_pass, run.passes), facts["passes"])):
+    for step, other in zip_longest(map(_pass, run.passes), facts["passes"]):
         if step is None or other is None or not _is_same(step, other):
             assert step and other and _is_tied(step, other), f"{run.settings}: {step} is not {other}"
-            return Compared(number, tokens, True)
-        tokens += step["accepted"]
+            return True
     assert run.stop == facts["passes"][-1]["stop"]
-    return Compared(len(run.passes), tokens, False)
+    return False
 
 
 def _is_same(step: dict, other: dict) -> bool:

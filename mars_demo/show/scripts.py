@@ -26,8 +26,9 @@ def built(*names: str) -> str:
 
 
 def style(components: Iterable[str] = ALL) -> str:
-    """Return the style sheets of these components."""
-    return "".join((COMPONENTS / name / f"{name}.css").read_text("utf-8") for name in components)
+    """Return the style sheets of these components, after the one that they share."""
+    paths = "shared.css", *(f"{name}/{name}.css" for name in components)
+    return "".join((COMPONENTS / path).read_text("utf-8") for path in paths)
 
 
 def call(function: str, data: Any = None) -> str:

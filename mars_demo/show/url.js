@@ -118,45 +118,66 @@ export function writeMask({ names, longest }, ...values) {
   });
 }
 
+/**
+ * What the page knows of races: the prompt, modes, τ and model of each recorded run, the ids of example
+ * prompts, the modes in order, the defaults of the other settings, and the longest prompt in a URL.
+ * @type {any}
+ */
+let races = null;
+
+export const knowRaces = (data) => {
+  races = data;
+};
+
+const recorded = (/** @type {string | undefined} */ id) => races?.runs[id ?? ""];
+
 /** Return the settings of the URL's recorded run, for the controls: no request has to be waited for. */
-export const settingsOfRecording = (settings) => settings[queryValue("run") ?? ""];
+export function settingsOfRecording() {
+  return [...recorded(queryValue("run") ?? ""), ...Object.values(races.defaults)];
+}
 
 /**
  * Write the settings of the Race tab, after each change of a control and when a race begins (`live`), so that
  * the URL opens the same page. It names a recorded run while the controls have its settings, and the
  * controls otherwise.
  */
-export function writeRace(known, ...controls) {
-  if (!known.live) return writeSoon("race", () => writeSettings(known, ...controls));
+export function writeRace(live, ...controls) {
+  if (!live) return writeSoon("race", () => writeSettings(false, ...controls));
   cancel("race");
-  writeSettings(known, ...controls);
+  writeSettings(true, ...controls);
 }
 
-function writeSettings(known, prompt, model, modes, tau, watch, system, ...generation) {
-  const text = known.examples[prompt] ?? prompt;
+function writeSettings(live, prompt, model, modes, tau, watch, system, ...generation) {
+  if (!races) return;
+  const named = settingsInUrl([prompt, modes, tau, model], generation);
   // A prompt that continues a conversation is useless without it.
   const alone = !system && !document.querySelector("#stage .turn");
-  const fits = alone && new URLSearchParams({ prompt: text }).toString().length <= known.longest;
-  const settings = {
-    prompt: fits ? text : null,
-    mode: known.order.filter((mode) => modes.includes(mode)).join(),
-    tau: String(tau),
-    ...(model && { model }), // none before the models are known
-    ...Object.fromEntries(
-      Object.entries(known.defaults).map(([name, value], index) => [
-        name,
-        [value, null, ""].includes(generation[index]) ? null : String(generation[index]),
-      ]),
-    ),
-  };
-  const recorded = known.live ? null : known.recorded[recordingInUrl(Object.keys(known.recorded)) ?? ""];
+  const fits = alone && new URLSearchParams({ prompt: named.prompt }).toString().length <= races.longest;
+  const settings = { ...named, prompt: fits ? named.prompt : null };
+  const run = live ? null : recorded(recordingInUrl(Object.keys(races.runs)));
   const entries = Object.entries(settings);
-  const same = recorded && entries.every(([key, value]) => recorded[key] === value);
+  const expected = run && settingsInUrl(run, []);
+  const same = run && entries.every(([key, value]) => expected[key] === value);
   const moved =
     queryValue("run") !== null || entries.some(([key, value]) => ![null, value].includes(queryValue(key)));
   setQuery({
     ...(!same && moved && without(ON_STAGE)),
     ...(same ? without(Object.keys(settings)) : settings),
-    watch: watch === known.watch ? null : String(Number(watch)),
+    watch: watch === races.watch ? null : String(Number(watch)),
   });
+}
+
+/** Return the settings of a race as the URL has them; those at their defaults are null. */
+function settingsInUrl([prompt, modes, tau, model], generation) {
+  const others = Object.entries(races.defaults).map(([name, value], index) => {
+    const isDefault = [value, undefined, null, ""].includes(generation[index]);
+    return [name, isDefault ? null : String(generation[index])];
+  });
+  return {
+    prompt: races.examples[prompt] ?? prompt,
+    mode: races.modes.filter((mode) => modes.includes(mode)).join(),
+    tau: String(tau),
+    ...(model && { model }), // none before the models are known
+    ...Object.fromEntries(others),
+  };
 }

@@ -1,6 +1,5 @@
 """Spaces for the Hugging Face hub: their cards, and the app as a Space with its code and models."""
 
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -151,9 +150,9 @@ def _app(space: Space) -> str:
     text = (ROOT / "app.py").read_text("utf-8")
     if not space.models:
         return text
-    docstring, rest = re.match(r'(""".*?"""\n)(.*)', text, re.DOTALL).groups()
     listed = ",".join(space.named(model) for model in space.models)
-    return f'{docstring}\nimport os\n\nos.environ.setdefault("MARS_DEMO_MODELS", {listed!r})\n{rest}'
+    setting = f'os.environ.setdefault("MARS_DEMO_MODELS", {listed!r})'
+    return text.replace("import sys\n", f"import os\nimport sys\n\n{setting}\n", 1)
 
 
 def _requirements(space: Space) -> str:

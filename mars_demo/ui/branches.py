@@ -14,7 +14,7 @@ from mars_demo.ui.history import History
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
-from mars_demo.ui.racing import decode, paced, shown, streamed
+from mars_demo.ui.racing import decode, paced, streamed, within_limits
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _instead(instead: Any) -> tuple[int, ...] | str:
 
 def go_on(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator:
     """Yield the growing value of the stage: the kept runs and the branch, which follows the knobs' τ."""
-    yield from shown(_branched(branch, history, knobs), knobs)
+    yield from within_limits(_branched(branch, history, knobs), knobs)
 
 
 @on_gpu(lambda branch, history, knobs: seconds(LIMITS.answer, knobs.period))

@@ -1,16 +1,17 @@
 """Controls and event settings that several tabs share."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gradio as gr
-from gradio.context import LocalContext
 
 from mars_demo.core.limits import LIMITS
+from mars_demo.ui.hosting.errors import warn
 from mars_demo.ui.hosting.gpu import LENT
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.knobs import TAU, Knobs, begin, end, stop, warn_not_stopped
+from mars_demo.ui.knobs import TAU, Knobs, begin, end, stop
 
 TAU_STEP = 0.01  # of every τ slider, as in components/words.js
 
@@ -39,8 +40,13 @@ def in_turns() -> dict[str, Any]:
     return {"concurrency_id": "model", "concurrency_limit": at_once(), "api_visibility": "private"}
 
 
-def model_list(elem_id: str, **more: Any) -> gr.Dropdown:
-    return gr.Dropdown([], label="Model", elem_id=elem_id, **more)
+def in_queue(name: str, shown_on: gr.Component) -> dict[str, Any]:
+    """Return the settings of events that start long work of a kind: one at a time, in Gradio's queue.
+
+    shown_on: the component that shows the place in the queue.
+    """
+    progress = {"show_progress": "minimal", "show_progress_on": shown_on}
+    return {"concurrency_id": name, "concurrency_limit": 1, "api_visibility": "private", **progress}
 
 
 def text_table(elem_id: str, label: str, widths: list[str] | None = None) -> gr.Dataframe:
@@ -53,7 +59,7 @@ def text_table(elem_id: str, label: str, widths: list[str] | None = None) -> gr.
         wrap=bool(widths),
         column_widths=widths,
         max_height=320,
-        buttons=[],
+        buttons=["copy"],
         elem_id=elem_id,
         elem_classes="texts",
     )
@@ -87,7 +93,7 @@ class RunButtons:
 
     def on(
         self,
-        starts: Sequence[Callable],
+        start: Callable,
         work: Callable,
         inputs: list,
         outputs: Any,
@@ -95,34 +101,33 @@ class RunButtons:
         model: gr.Component | None = None,
         **more: Any,
     ) -> None:
-        """Start `work`, with `inputs` and the knobs, on each of the events.
+        """Start `work`, a generator function of `inputs` and the knobs, on an event.
+
+        A ValueError becomes a warning and leaves the outputs unchanged.
 
         settings: the components with the knobs' `tau` and `watched`. model: a component with the name of
         the model to load first. more: settings of the event that does the work.
         """
         both = [self.run, self.stop]
-        for start in starts:
-            begun = start(begin, [self.knobs, *settings], both, **QUIET)
-            begun.failure(warn_not_stopped, None, None, **MAY_WARN)
-            if model:
-                begun = begun.success(load, model, None, **MAY_WARN)
-                begun.failure(end, self.knobs, both, **QUIET)
-            worked = begun.success(work, [*inputs, self.knobs], outputs, **more)
-            for ended in (worked.success, worked.failure):  # `then` would follow a success only
-                ended(end, self.knobs, both, **QUIET)
+        unchanged = [gr.skip()] * len(outputs) if isinstance(outputs, list) else gr.skip()
+
+        @functools.wraps(work)
+        def warning(*values: Any) -> Iterator:
+            try:
+                yield from work(*values)
+            except ValueError as error:
+                warn(error)
+                yield unchanged
+
+        begun = start(begin, [self.knobs, *settings], both, **MAY_WARN)
+        if model:
+            begun = begun.success(load, model, None, **MAY_WARN)
+        worked = begun.success(warning, [*inputs, self.knobs], outputs, **more)
+        for ended in (worked.success, worked.failure):  # `then` would follow a success only
+            ended(end, self.knobs, both, **QUIET)
 
 
 def load(model: str) -> None:
-    """Load a model before its run enters Gradio's queue. A failure is reported later, by the run.
-
-    Gradio's own check of its queue comes too late to reset the buttons.
-
-    Raises:
-        gr.Error: if the queue is full.
-    """
-    app = LocalContext.blocks.get(None)
-    if app and len(app._queue) >= LIMITS.waiting:
-        message = f"The queue is full: {LIMITS.waiting} visitors are waiting. Try again in a minute."
-        raise gr.Error(message, print_exception=False)
+    """Load a model before its run enters Gradio's queue. A failure is reported later, by the run."""
     with contextlib.suppress(ValueError):
         MODELS.load(model)

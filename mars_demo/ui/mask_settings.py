@@ -1,8 +1,11 @@
 """The settings of the Mask tab: values and ranges of its controls, from the URL or from a forward."""
 
-import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from contextlib import suppress
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_type_hints
+
+import gradio as gr
+from pydantic import Field, TypeAdapter
 
 from mars_demo.core.limits import refuse_long
 from mars_demo.ui.forwards import Forward
@@ -13,8 +16,7 @@ SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
 QUESTION = 8  # its tokens before the answer
 LEAST_TOKENS, MOST_TOKENS = 4, 128
 MOST_MASKS = MOST_DRAFTS = 16
-NUMBERS = ("length", "prompt", "new", "block_size", "layer", "head")
-SWITCHES = ("random_phase", "look", "lens")
+Number = Annotated[int, Field(ge=0, lt=10_000)]
 
 
 class Settings(NamedTuple):
@@ -22,15 +24,15 @@ class Settings(NamedTuple):
 
     sentence: str
     model: str
-    kind: str
-    length: float
-    prompt: float
-    new: float
-    block_size: float
+    kind: Literal[tuple(KINDS)]
+    length: Annotated[int, Field(ge=LEAST_TOKENS, le=MOST_TOKENS)]
+    prompt: Number
+    new: Number
+    block_size: Number
     random_phase: bool
     look: bool
-    layer: float
-    head: float
+    layer: Number
+    head: Number
     lens: bool
 
     @classmethod
@@ -39,19 +41,15 @@ class Settings(NamedTuple):
 
         They are inexact if the tokenizer splits the text into other tokens than the model wrote.
         """
-        mask, tokenizer = forward.mask, MODELS.load(forward.model).tokenizer
-        streams = [cell.stream for cell in mask.rows]
-        groups = [cell.block for cell in mask.rows if cell.stream == "group"]
-        new, drafts = streams.count("new"), streams.count("draft")
-        ids = [*mask.past, *mask.layout.ids[0, : new + drafts].tolist()]
+        drawn = forward.mask.sentence
         return cls(
-            sentence=tokenizer.decode(ids),
+            sentence=MODELS.load(forward.model).tokenizer.decode(drawn.ids),
             model=forward.model,
-            kind=mask.kind,
-            length=_between(len(ids), LEAST_TOKENS, MOST_TOKENS),
+            kind=forward.mask.kind,
+            length=_between(len(drawn.ids), LEAST_TOKENS, MOST_TOKENS),
             prompt=prompt_tokens,
-            new=new if mask.kind == "window" else drafts,
-            block_size=groups.count(groups[0]) if groups else streams.count("mask"),
+            new=drawn.new,
+            block_size=drawn.block_size,
             random_phase=False,
             look=False,
             layer=1,
@@ -61,9 +59,13 @@ class Settings(NamedTuple):
 
     def with_query(self, query: Mapping[str, str]) -> Self:
         """Return the settings with the valid ones of the URL."""
-        texts = {name: text for name in self._fields if (text := query.get(f"mask_{name}"))}
-        values = {name: _valid(name, text) for name, text in texts.items()}
-        return self._replace(**{name: value for name, value in values.items() if value is not None})
+        values = {}
+        for name, kind in get_type_hints(Settings, include_extras=True).items():
+            with suppress(KeyError, ValueError):
+                values[name] = TypeAdapter(kind).validate_strings(query[f"mask_{name}"])
+        if values.get("model") not in MODELS.names():
+            values.pop("model", None)
+        return self._replace(**values)
 
     def ids(self) -> list[int]:
         """Return the first tokens of the sentence.
@@ -139,18 +141,20 @@ class Settings(NamedTuple):
             "head": slider(self.head, 0, config.num_attention_heads, interactive=self.look),
         }
 
-    def within(self, ranges: dict[str, dict]) -> Self:
-        """Return the settings within these ranges."""
+    def fitted(self) -> Self:
+        """Return the settings within their ranges."""
+        ranges = self.ranges()
         return self._replace(**{name: one["value"] for name, one in ranges.items() if "value" in one})
 
-    def updates(self) -> dict[str, dict]:
+    def updates(self) -> list[dict]:
         """Return updates of all controls: their values, ranges and choices."""
-        updates = {name: {"value": value} for name, value in self._asdict().items()}
-        for name, update in self.ranges().items():
-            updates[name] |= update
-        updates["model"]["choices"] = list(dict.fromkeys([*MODELS.names(), self.model]))
-        updates["kind"]["choices"] = [(kind.title, name) for name, kind in KINDS.items()]
-        return updates
+        more = self.ranges() | {
+            "model": {"choices": list(dict.fromkeys([*MODELS.names(), self.model]))},
+            "kind": {"choices": [(kind.title, name) for name, kind in KINDS.items()]},
+        }
+        return [
+            gr.update(**{"value": value, **more.get(name, {})}) for name, value in self._asdict().items()
+        ]
 
 
 SETTINGS = Settings._fields
@@ -168,18 +172,6 @@ class Sent(NamedTuple):
         """Return whether the settings still describe it."""
         looks = {name: getattr(chosen, name) for name in LOOKS}
         return self.settings._replace(**looks) == chosen
-
-
-def _valid(name: str, text: str) -> str | int | bool | None:
-    """Return the value of a setting in the URL; None if it is invalid."""
-    if name in SWITCHES:
-        return True if text == "true" else None
-    if name in NUMBERS:
-        if not re.fullmatch("[0-9]{1,4}", text):
-            return None
-        return _between(int(text), LEAST_TOKENS, MOST_TOKENS) if name == "length" else int(text)
-    allowed = {"kind": KINDS, "model": MODELS.names()}.get(name, [text])
-    return text if text in allowed else None
 
 
 def _between(value: float, least: int, most: int) -> float:

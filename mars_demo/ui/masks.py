@@ -17,14 +17,6 @@ from mars_demo.training.two_streams import IGNORE, TwoStreams
 WIDEST, MOST_CELLS = 4096, 2**20  # most columns and cells of a forward's picture
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mask(Picture):
-    """The picture of a layout of one sequence after the token ids `past`."""
-
-    layout: Layout
-    past: list[int]
-
-
 @dataclass(frozen=True)
 class Sentence:
     """The tokens and settings of a layout to draw.
@@ -43,6 +35,15 @@ class Sentence:
     new: int = 1
     block_size: int = 4
     seed: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mask(Picture):
+    """The picture of the layout of a sentence after the token ids `past`."""
+
+    sentence: Sentence
+    layout: Layout
+    past: list[int]
 
 
 class Kind(NamedTuple):
@@ -79,7 +80,7 @@ def draw(kind: str, sentence: Sentence) -> Mask:
         response = [i >= sentence.prompt for i in range(len(sentence.ids))]
         text = streams(Conversation(list(sentence.ids), response), sentence)
         return _of_batch(kind, batch_of([[text]], sentence.mask_id), sentence)
-    return _window(sentence) if kind == "window" else _verification(kind, sentence)
+    return _of_inference(kind, sentence)
 
 
 def _of_batch(kind: str, batch: Batch, sentence: Sentence) -> Mask:
@@ -98,18 +99,14 @@ def _of_batch(kind: str, batch: Batch, sentence: Sentence) -> Mask:
         offset = None if target_name is None else predicted - (start - 1)
         cells.append(Cell(label, "noisy", position, block + 1, target_name, offset))
     clean, total = int(batch.is_clean.sum()), len(cells)
-    regions = [Region("clean sees clean, causally", (0, clean), (0, clean))]
-    if total > clean:
-        regions += [
-            Region("clean never sees noisy", (0, clean), (clean, total)),
-            Region("noisy sees the clean tokens before its block", (clean, total), (0, clean)),
-            Region(
-                "noisy sees its own block" + ("" if kind == "block-diffusion" else ", causally"),
-                (clean, total),
-                (clean, total),
-            ),
-        ]
-    return _mask(kind, layout, [], cells, cells, regions)
+    own_block = "noisy sees its own block" + ("" if kind == "block-diffusion" else ", causally")
+    regions = [
+        Region("clean sees clean, causally", (0, clean), (0, clean)),
+        Region("clean never sees noisy", (0, clean), (clean, total)),
+        Region("noisy sees the clean tokens before its block", (clean, total), (0, clean)),
+        Region(own_block, (clean, total), (clean, total)),
+    ]
+    return _mask(kind, sentence, layout, cells, cells, regions)
 
 
 def _columns(layout: Layout) -> list[list[int]]:
@@ -117,23 +114,19 @@ def _columns(layout: Layout) -> list[list[int]]:
     return [tensor[0].tolist() for tensor in (layout.ids, layout.positions, layout.roles, layout.groups)]
 
 
-def _window(sentence: Sentence) -> Mask:
-    """Draw one forward over the last `new` tokens and the masks after them."""
-    ids, cached = sentence.ids, len(sentence.ids) - min(sentence.new, len(sentence.ids))
-    layout = layouts.window(ids[cached:], sentence.block_size, sentence.mask_id, cached)
-    return _of_inference("window", layout, ids[:cached], sentence.name)
-
-
-def _verification(kind: str, sentence: Sentence) -> Mask:
-    """Draw a forward over the last accepted token, the drafts and groups of masks."""
-    ids, masks = sentence.ids, sentence.block_size
+def _layout(kind: str, sentence: Sentence) -> Layout:
+    """Return the layout of a forward over the last tokens, and the masks after them or after each one."""
+    ids, masks, mask_id = sentence.ids, sentence.block_size, sentence.mask_id
+    if kind == "window":
+        cached = len(ids) - min(sentence.new, len(ids))
+        return layouts.window(ids[cached:], masks, mask_id, cached)
     cached = len(ids) - min(sentence.new, len(ids) - 1) - 1
     last, drafts = ids[cached : cached + 1], ids[cached + 1 :]
-    layout = layouts.verification(last, drafts, masks, sentence.mask_id, cached, kind == "linear")
-    return _of_inference(kind, layout, ids[:cached], sentence.name)
+    return layouts.verification(last, drafts, masks, mask_id, cached, kind == "linear")
 
 
-def _of_inference(kind: str, layout: Layout, past: Sequence[int], name: Callable[[int], str]) -> Mask:
+def _of_inference(kind: str, sentence: Sentence) -> Mask:
+    layout, name = _layout(kind, sentence), sentence.name
     streams = {Role.PROMPT: "new", Role.NEW: "new", Role.DRAFT: "draft"}
     masks, real = ("mask", "real tokens") if kind == "window" else ("group", "last token and drafts")
     cells = []
@@ -142,29 +135,32 @@ def _of_inference(kind: str, layout: Layout, past: Sequence[int], name: Callable
             cells.append(Cell("MASK", masks, position, None if kind == "window" else group))
         else:
             cells.append(Cell(name(token), streams[role], position))
-    cached, width = len(past), len(past) + len(cells)
+    cached = cells[0].position  # positions count from the beginning of the text
+    width = cached + len(cells)
     tokens = cached + sum(cell.stream != masks for cell in cells)
-    bands = {
-        "in the cache": (0, cached),
-        real: (cached, tokens),
-        "masks" if kind == "window" else "groups of masks": (tokens, width),
-    }
-    regions = [Region(text, (0, len(cells)), band) for text, band in bands.items() if band[0] < band[1]]
-    before = [Cell(name(token), "cached", i) for i, token in enumerate(past)]
-    return _mask(kind, layout, past, cells, before + cells, regions)
+    every = (0, len(cells))
+    regions = [
+        Region("in the cache", every, (0, cached)),
+        Region(real, every, (cached, tokens)),
+        Region("masks" if kind == "window" else "groups of masks", every, (tokens, width)),
+    ]
+    before = [Cell(name(token), "cached", i) for i, token in enumerate(sentence.ids[:cached])]
+    return _mask(kind, sentence, layout, cells, before + cells, regions)
 
 
 def _mask(
     kind: str,
+    sentence: Sentence,
     layout: Layout,
-    past: Sequence[int],
     rows: list[Cell],
     columns: list[Cell],
     regions: list[Region],
 ) -> Mask:
     visible = ["".join("1" if cell else "0" for cell in row) for row in layout.visible[0].tolist()]
-    labels = {"rows": rows, "columns": columns, "regions": regions}
-    return Mask(kind=kind, visible=visible, layout=layout, past=list(past), **labels)
+    past = sentence.ids[: len(columns) - len(rows)]
+    present = [one for one in regions if one.rows[0] < one.rows[1] and one.columns[0] < one.columns[1]]
+    labels = {"rows": rows, "columns": columns, "regions": present}
+    return Mask(kind=kind, visible=visible, sentence=sentence, layout=layout, past=past, **labels)
 
 
 def of_pass(

@@ -1,15 +1,14 @@
-"""The choice of the model that races: its loading state, card, modes and examples."""
+"""The choice of the model that races: its loading state, modes and examples."""
 
 import json
 
 import gradio as gr
 
-from mars_demo.core.assets import ASSETS, read_json
+from mars_demo.core.assets import read_json
 from mars_demo.core.modes import modes_of
-from mars_demo.core.names import bundled
-from mars_demo.show.components.drawing import Drawing
 from mars_demo.ui.controls import LIVE, QUIET
-from mars_demo.ui.examples import EXAMPLES, examples_for, suited
+from mars_demo.ui.drawing import Drawing
+from mars_demo.ui.examples import EXAMPLES, examples_for
 from mars_demo.ui.hosting.published import ABOUT
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.race_settings import MODES, model_in_url
@@ -28,12 +27,13 @@ class ModeChoice(gr.CheckboxGroup):
 
 
 class ModelChoice:
-    """The components that depend on the chosen model. examples: those of each model."""
+    """The components that depend on the chosen model."""
 
     def __init__(self, model: gr.Dropdown, modes: list[str], prompt: gr.Textbox):
         self.prompt = prompt
         with gr.Column(elem_id="examples"):
-            self.examples = [self._examples(made_for) for made_for in EXAMPLES]
+            listed = samples(MODELS.names()[0])
+            self.examples = gr.Dataset(label="Examples", components=["textbox"], **listed)
         self.model = model
         self.model.render()
         self.facts = Drawing("facts")
@@ -41,8 +41,6 @@ class ModelChoice:
             self.download = gr.Button("Download", visible=False, size="sm")
             self.cancel = gr.Button("Cancel", visible=False, size="sm")
         self.asking = gr.Timer(0.5)
-        with gr.Accordion("Model card", open=False, visible=False, elem_id="card") as self.about:
-            self.card = gr.Markdown(elem_classes="numbers")
         self.modes = ModeChoice(
             [(title, name) for title, name in MODES.items() if name in modes_of("mars")],
             value=modes,
@@ -51,27 +49,16 @@ class ModelChoice:
             elem_id="mode",
         )
 
-    def _examples(self, made_for: str) -> gr.Dataset:
-        examples = EXAMPLES[made_for]
-        return gr.Examples(
-            [[example["prompt"]] for example in examples],
-            self.prompt,
-            example_labels=[example["title"] for example in examples],
-            examples_per_page=len(examples),
-            api_visibility="private",
-            visible=made_for == suited(MODELS.names()[0]),
-        ).dataset
-
     def connect(self, arrived) -> None:
         """Connect the events. arrived: the event after which the models are listed."""
         arrived.then(list_models, None, self.model, **QUIET)  # waits until the model code is imported
-        introduced = [self.model, self.about, self.card, self.asking]
-        self.model.change(introduce, self.model, introduced, **QUIET)
+        self.model.change(introduce, self.model, [self.model, self.asking], **QUIET)
         followed = [self.model, self.facts, self.modes, self.asking, self.download, self.cancel]
         self.asking.tick(follow_loading, [self.model, self.modes], followed, **QUIET)
         self.download.click(download, self.model, self.asking, **QUIET)
         self.cancel.click(cancel_download, self.model, None, **QUIET)
         self.model.change(show_examples, self.model, self.examples, **QUIET)
+        self.examples.click(choose_example, self.examples, self.prompt, **QUIET)
         self.model.input(replace_example, [self.model, self.prompt], self.prompt, **LIVE)
 
 
@@ -81,22 +68,12 @@ def list_models(request: gr.Request):
 
 
 def introduce(model: str | None):
-    """Begin to load a model; show its description and its card."""
+    """Begin to load a model; show its description."""
     if model is None:
-        return [gr.skip()] * 4
+        return [gr.skip()] * 2
     MODELS.begin(model)
-    text = card(model)
     info = ABOUT if MODELS.offer(model) else read_json("models.json").get(model)
-    about = gr.Dropdown(info=info), gr.Accordion(visible=bool(text)), text
-    return *about, gr.Timer(active=True)
-
-
-def card(name: str) -> str:
-    """Return the model card of a bundled model without its front matter; "" for other models."""
-    path = ASSETS / name / "README.md"
-    if name not in bundled() or not path.exists():
-        return ""
-    return path.read_text("utf-8").split("---\n", 2)[-1].strip()
+    return gr.Dropdown(info=info), gr.Timer(active=True)
 
 
 def follow_loading(model: str | None, chosen: list[str]):
@@ -105,7 +82,7 @@ def follow_loading(model: str | None, chosen: list[str]):
         return [gr.skip()] * 6
     member, offer = MODELS.member(model), MODELS.offer(model)
     state = {field: getattr(member, field) for field in ("phase", "done", "total", "problem")}
-    state["facts"] = offer.terms() if offer else member.facts.shown() if member.facts else []
+    state["facts"] = offer.terms() if offer else member.facts.shown if member.facts else []
     loading = member.phase not in ("ready", "failed", "offered")
     is_fetched = bool(offer) and member.phase == "fetching"
     return (
@@ -143,9 +120,24 @@ def mode_choices(model: str, chosen: list[str]):
     return gr.CheckboxGroup(choices, value=kept or [name for _, name in choices][:1])
 
 
+def samples(model: str) -> dict:
+    """Return the settings of a dataset of the examples that suit a model."""
+    examples = examples_for(model)
+    return {
+        "samples": [[example["prompt"]] for example in examples],
+        "sample_labels": [example["title"] for example in examples],
+        "samples_per_page": len(examples),
+    }
+
+
 def show_examples(model: str):
-    """Show only the examples that suit a model."""
-    return [gr.update(visible=name == suited(model)) for name in EXAMPLES]
+    """List the examples that suit a model."""
+    return gr.Dataset(**samples(model))
+
+
+def choose_example(sample: list[str]) -> str:
+    """Set the prompt to an example."""
+    return sample[0]
 
 
 def replace_example(model: str, prompt: str):

@@ -3,6 +3,7 @@
 import inspect
 import json
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
@@ -17,11 +18,11 @@ from mars_demo.core.limits import LIMITS
 from mars_demo.core.modes import BASELINE
 from mars_demo.show import about, scripts
 from mars_demo.ui.controls import IN_BROWSER, MAY_WARN, QUIET
-from mars_demo.ui.hosting import errors, gpu, guard, visitors
-from mars_demo.ui.hosting.main_thread import MAIN
+from mars_demo.ui.hosting import errors, gpu, guard
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.response_cache import ResponseCache
 from mars_demo.ui.hosting.storage import storage
+from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.lessons.chapters import CHAPTERS
 from mars_demo.ui.race_settings import MODES, first, recorded_runs
 from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
@@ -34,7 +35,9 @@ _HERE = Path(__file__).parent
 _SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
 _MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
 
+RETRY = 10  # seconds between two checks for models that are not loaded on ZeroGPU
 POLLING = 0.01  # seconds between two checks of Gradio's queue; its default, 1 ms, loads two cores
+SESSIONS = 4000  # visitors whose data is kept; beyond that, that of the least recent one is dropped
 HANDLERS = 40  # threads for handlers outside of the queue, besides those of races
 
 LOOK = {
@@ -48,7 +51,9 @@ LOOK = {
     ),
     "css": (_HERE / "page.css").read_text("utf-8"),
     "head": '<link rel="icon" type="image/svg+xml" href="favicon.ico">'
-    f'<link rel="stylesheet" href="{scripts.STYLE_URL}"><script>{scripts.built("page")}</script>',
+    f'<link rel="stylesheet" href="{scripts.STYLE_URL}">'
+    f'<link rel="preload" as="script" href="{scripts.SCRIPT_URL}">'
+    f"<script>{scripts.built('page')}</script>",
     "favicon_path": about.ICON,
     "mcp_server": find_spec("mcp") is not None,  # `generate` and `compare` as tools for other models
 }
@@ -107,7 +112,7 @@ class App(gr.Blocks):
                 "routes": [scripts.ROUTE, *routes],
             },
             max_threads=HANDLERS + LIMITS.races,  # a race keeps its thread while it waits for its turn
-            state_session_capacity=visitors.SESSIONS,  # limits a client that opens ever new sessions
+            state_session_capacity=SESSIONS,  # limits a client that opens ever new sessions
             _frontend=False,  # else the start fails if the machine is too busy to send the page within 3 s
             **look,
         )
@@ -120,10 +125,14 @@ class App(gr.Blocks):
         return self
 
     def block_thread(self) -> None:
-        """Block the main thread until the server ends; on ZeroGPU it loads models meanwhile."""
+        """Block the main thread until the server ends.
+
+        On ZeroGPU it loads models that were missing at launch, which only its torch modes can.
+        """
         try:
             while gpu.LENT and self.is_running:
-                MAIN.serve(wait=0.1)
+                MODELS.load_all()
+                time.sleep(RETRY)
         except KeyboardInterrupt:
             self.close()
         super().block_thread()
@@ -196,11 +205,13 @@ def build() -> gr.Blocks:
     """Return the app, ready to launch; begin to load its models in the background."""
 
     def leave(request: gr.Request) -> None:
-        """Delete the data of a visitor who has left; Gradio would keep it for another hour."""
-        visitors.leave(request.session_hash)
-        session = demo.state_holder.session_data.pop(request.session_hash, None)
-        if session:  # Gradio still refers to it elsewhere
-            session.state_data.clear()
+        """Stop the runs of a visitor who has left; delete their data, which Gradio would keep longer."""
+        if session := demo.state_holder.session_data.pop(request.session_hash, None):
+            for value in [*session.state_data.values()]:
+                if isinstance(value, Knobs):
+                    value.leave()
+            session.state_data.clear()  # Gradio still refers to it elsewhere
+        MODELS.delete_of(request.session_hash)
 
     storage()  # before Gradio reads the folder of its files
     kept = (60, 60 * LIMITS.kept)  # Gradio's files: seconds between clean-ups, and maximum age
@@ -220,8 +231,6 @@ def build() -> gr.Blocks:
         gr.HTML(list_keys(), elem_id="keys", apply_default_css=False)
         space = get_space()
         gr.HTML(about.footer(space and f"https://huggingface.co/spaces/{space}/tree/main"), elem_id="about")
-        if space:
-            gr.DuplicateButton(elem_id="duplicate")
         demo.unload(leave)
     # A higher limit than that of `controls.load`, which must come first.
     demo.queue(max_size=LIMITS.waiting + HANDLERS)

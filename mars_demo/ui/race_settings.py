@@ -11,7 +11,6 @@ from pydantic import TypeAdapter
 from mars_demo.core.fields import Share
 from mars_demo.core.modes import BASELINE, RACED
 from mars_demo.show import recordings
-from mars_demo.show.scripts import call
 from mars_demo.ui.examples import PROMPTS, examples_for
 from mars_demo.ui.generation import DEFAULTS, in_query
 from mars_demo.ui.hosting.gpu import LENT
@@ -96,32 +95,13 @@ def model_in_url(request: gr.Request) -> str | None:
     return next((name for name in named if name in names), None)
 
 
-def follow_recording() -> str:
-    """Return the script that sets the controls to those of the chosen recorded run."""
-    defaults = DEFAULTS.values()
-    runs = {entry["id"]: [*recorded(entry), entry["model"], *defaults] for entry in recorded_runs()}
-    return call("settingsOfRecording", runs)
-
-
-def remember(live: bool = False) -> str:
-    """Return the script that writes the settings into the URL.
-
-    live: whether a race begins; if not, a control has changed.
-    """
-    ids = {example["prompt"]: example["id"] for example in PROMPTS}
-
-    def written(entry: dict) -> dict:
-        prompt, modes, tau = recorded(entry)
-        settings = {"prompt": ids.get(prompt, prompt), "model": entry["model"], "mode": ",".join(modes)}
-        return settings | {"tau": f"{tau:g}", **dict.fromkeys(DEFAULTS)}
-
-    data = {
-        "live": live,
-        "examples": ids,
-        "recorded": {entry["id"]: written(entry) for entry in recorded_runs()},
-        "order": list(MODES.values()),
+def known_races() -> dict[str, Any]:
+    """Return what the page's script of the URL knows of races; see `races` in url.js."""
+    return {
+        "runs": {entry["id"]: [*recorded(entry), entry["model"]] for entry in recorded_runs()},
+        "examples": {example["prompt"]: example["id"] for example in PROMPTS},
+        "modes": list(MODES.values()),
         "defaults": DEFAULTS,
         "longest": LONGEST_PROMPT,
         "watch": WATCH,
     }
-    return call("writeRace", data)

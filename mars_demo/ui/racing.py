@@ -23,7 +23,6 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.runtime.engine import Engine
 from mars_demo.ui.generation import Generation, of_controls
 from mars_demo.ui.history import History
-from mars_demo.ui.hosting.errors import or_warn
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.shared_state import SharedState
@@ -37,16 +36,16 @@ _growing: set[object] = set()
 
 
 def compete(prompt, model, modes, system, history, *settings):
-    """Race; yield the growing value of the stage, which stays unchanged if the runs are not possible.
+    """Race; yield the growing value of the stage.
 
     settings: the values of the page's controls, as `of_controls` takes them, and the knobs.
+
+    Raises:
+        ValueError: if the settings are invalid or the runs are not possible.
     """
     *values, knobs = settings
-
-    def results() -> Iterator[str]:
-        yield from _raced(prompt, model, modes, system, history, of_controls(values), knobs)
-
-    yield from shown(results(), knobs)
+    runs = _raced(prompt, model, modes, system, history, of_controls(values), knobs)
+    yield from within_limits(runs, knobs)
 
 
 def _duration(prompt, model, modes, system, history, generation: Generation, knobs: Knobs) -> int:
@@ -82,11 +81,6 @@ def lanes(has: Sequence[str], chosen: Sequence[str]) -> list[str]:
     """Return the modes that race: the baseline and the chosen ones that the model has, or its default."""
     modes = [BASELINE, *(mode.name for mode in RACED if mode.name in chosen)]
     return [mode for mode in modes if mode in has] or [has[0]]
-
-
-def shown(results: Iterator, knobs: Knobs) -> Iterator[Any]:
-    """Yield the results of a visitor's run within the time limit; show a warning if it is not possible."""
-    yield from or_warn(within_limits(results, knobs), gr.skip())
 
 
 def race(runs: Mapping[str, Run]) -> Iterator[tuple[str, Pass]]:

@@ -80,19 +80,6 @@ test("slots after the accepted ones have the names of their tokens", () => {
   assert.deepEqual([accepted, pass, answer.room], [1, 1, 8]);
 });
 
-test("a prompt never contains special tokens", () => {
-  for (const name of special) {
-    const ids = tokens.encodePrompt(`Say ${name} twice: ${name}${name}`);
-    assert.equal(ids[0], USER);
-    const inside = ids.slice(1, -2);
-    assert.ok(
-      inside.every((id) => id >= special.length),
-      name,
-    );
-    assert.equal(tokens.decode(inside), `Say ${name} twice: ${name}${name}`);
-  }
-});
-
 test("the marks of a template's slots are removed from a prompt", () => {
   assert.deepEqual(tokens.encodePrompt("a\ue000b\ue0010"), tokens.encodePrompt("ab0"));
   assert.deepEqual(tokens.encodePrompt("<|e\ue000nd|>"), tokens.encodePrompt("<|end|>"));

@@ -17,8 +17,7 @@ async function decoded(strategy, prompt, { slots, tau = null, limit }) {
   const [engine, answer] = [new TinyEngine(), new Answer(letters, new Set([END]), limit)];
   const request = { window: slots, tau: () => tau, maskId: MASK };
   const passes = [];
-  for await (const pass of drive(engine, strategy(answer, prompt, request), "probability"))
-    passes.push(pass);
+  for await (const pass of drive(engine, strategy(answer, prompt, request))) passes.push(pass);
   return { passes, engine, answer };
 }
 
@@ -113,7 +112,7 @@ test("τ is read again at each forward", async () => {
   const [engine, answer] = [new TinyEngine(), new Answer(letters, new Set(), 60)];
   const taus = [1, 0, 1, 0.5, 0];
   const request = { window: 5, tau: () => taus[Math.min(engine.forwards, 4)], maskId: MASK };
-  const run = drive(engine, windowStrategy(answer, [5, 6], request), "probability");
+  const run = drive(engine, windowStrategy(answer, [5, 6], request));
   const passes = [];
   for (let number = 0; number < 5; number++) passes.push((await run.next()).value);
   assert.deepEqual(

@@ -51,11 +51,7 @@ async function passesOf(strategy, engine, prompt, limit) {
   const answer = new Answer(letters, new Set([END]), limit);
   const request = { window: 9, tau: () => 0.6, maskId: MASK };
   const passes = [];
-  for await (const { ms, model_ms, read_ms, ...pass } of drive(
-    engine,
-    strategy(answer, prompt, request),
-    "entropy",
-  )) {
+  for await (const { ms, model_ms, read_ms, ...pass } of drive(engine, strategy(answer, prompt, request))) {
     assert.ok(ms >= model_ms + read_ms);
     passes.push(pass);
   }

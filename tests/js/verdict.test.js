@@ -110,6 +110,8 @@ test("a lossless run that differs by rounding is explained", () => {
   const race = () => [...plain("ar", near), ...plain("lossless", other)];
   assert.match(verdictOf(race())[0], /differs from token 1 on\.$/);
   assert.match(warningsOf(race())[0], /at token 1, two tokens were nearly tied \(48\.00% and 47\.00%\)/);
+  const inexact = plain("mars", [{ ...other[0], tau: 0.9 }]);
+  assert.deepEqual(warningsOf([...plain("ar", near), ...inexact]), []);
   near[0].slots[0].top = [
     ["a", 0.9],
     ["b", 0.05],

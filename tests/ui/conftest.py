@@ -7,12 +7,12 @@ import pytest
 from gate import Gate
 from playwright.sync_api import expect
 
-from mars_demo.cli.gallery import write
+from mars_demo.cli.space import write_gallery
 from mars_demo.show import recordings
-from mars_demo.show.components.stage import Stage
 from mars_demo.ui import options, race_settings
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.page import App, build
+from mars_demo.ui.stage import Stage
 from mars_demo.ui.tabs import SERVED
 
 HANG_GUARD = 120_000  # milliseconds; an idle machine needs a second or two
@@ -61,7 +61,7 @@ def stage_url():
 def gallery(tmp_path_factory):
     """Write the gallery, with its live page and the smallest model."""
     folder = tmp_path_factory.mktemp("site") / "gallery"
-    write(folder, None, ["mars-tiny"], "me/site")
+    write_gallery(folder, ["mars-tiny"], "me/site")
     return folder
 
 

@@ -78,16 +78,14 @@ async () => {
   readMark(".stage .pass", (style) => style.getPropertyValue("--bracket"));
   readMark(".stage .strip rect:not(.future)", (style) => style.fill);
   readMark(".stage .strip .tau", (style) => style.stroke);
-  readMark(".stage .why :is(.curve, .one)", (style) => style.stroke);
-  readMark(".stage .why .used", (style) => style.fill);
-  filled(".stage .distance i, .stage .row .bar i, .stage .slot[data-state=accepted] .bar i");
+  filled(".stage .row .bar i, .stage .slot[data-state=accepted] .bar i");
   readMark(".stage .slot:not([data-state=accepted]) .bar i", (style) => style.borderTopColor);
   readMark(".stage .heat g:not(.future) .accepted-cells", (style) => style.stroke);
   readMark(".grid-picture [data-cells]", (style) => style.fill, { alpha: (style) => style.fillOpacity });
   readMark(".grid-picture .frame", (style) => style.stroke);
   filled(".schedules [data-state=compute]");
   readMark(".schedules [data-state=wait]", (style) => style.getPropertyValue("--quiet"));
-  readMark(".schedules [data-state=commit]", (style) => style.getPropertyValue("--commit"));
+  readMark(".schedules [data-state=commit]", (style) => style.getPropertyValue("--hue-1"));
   readMark(".curves path", (style) => style.stroke);
   readMark(".worked .slot", (style) => style.borderTopColor);
   readMark(".scatterlayer .js-line", (style) => style.stroke);

@@ -1,13 +1,12 @@
-"""Conversations on the Race tab, and code in answers."""
+"""Conversations on the Race tab."""
 
 import pytest
-from on_stage import give as give_file
 from playwright.sync_api import Page, expect
 from race_tab import dismiss, is_ready, lane, prompt, race, records, run_button, toast
 from race_tab import to_the_end as wait_until_over
 from unanswered import unanswered
 
-from mars_demo.core.trace import Pass, Run, Settings, Slot
+from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 
@@ -146,66 +145,3 @@ def test_a_system_prompt_comes_first_and_stays_in_the_next_turn(visit, mars_tiny
     reply(page, "ar")
     assert run(page, KILOMETERS)["mars"].settings.messages == first["ar"].messages
     roles(page, "system", "user", "assistant")
-
-
-# ----------------------------------------------------------------------------------------- code
-
-# Marks split over tokens and forwards, partial marks while streaming, false marks, and HTML.
-ANSWER = [
-    ["Use", " `", "print", "(x)", "`", " like"],
-    [" this", ":\n\n``"],
-    ["`", "python\n", "def"],
-    [" f(x):\n", "    ", "return `x`", "\n``"],
-    ["`\n", "<b>That</b>", " is all"],
-    [": ~~", "`", "not", " code", ".", "\n```\nlast"],
-    [" <script>", ""],
-]
-MESSAGES = [
-    {"role": "system", "content": "<b>Be brief.</b>"},
-    {"role": "user", "content": "Hi"},
-    {"role": "assistant", "content": "As `x`:\n```\n<i>1</i>\n```\nSo.", "mode": "mars"},
-]
-
-
-def give(page: Page, name: str) -> None:
-    """Put a record on the stage, and wait until it is drawn."""
-    settings = Settings(
-        "mars", "toy", 6, 8, 0.9, "Say it", 3, "cpu", "float32", 64, run=name, messages=MESSAGES
-    )
-    passes = (
-        Pass(n, 0.9, 6, 10.0, len(texts), tuple(Slot(7, text, 0.95, ((text, 0.95),)) for text in texts),
-             stop="eos" if n == len(ANSWER) else None)
-        for n, texts in enumerate(ANSWER, start=1)
-    )  # fmt: skip
-    give_file(page, "".join(f"{line}\n" for line in Run(settings, passes).finish().lines()))
-    expect(page.locator("#stage .stage")).to_have_attribute("data-run", name)
-
-
-def test_code_is_formatted_and_its_tokens_stay_tokens(visit, stage_url):
-    page = visit(base_url=stage_url)
-    expect(page.locator("#stage .token").first).to_be_attached()
-    give(page, "shown")
-    answer = lane(page, "mars").locator(".answer")
-    assert answer.text_content() == "".join(text for texts in ANSWER for text in texts)
-    expect(answer.locator("b, script")).to_have_count(0)
-    expect(answer.locator("[data-code=inline]")).to_have_text(["print", "(x)"])
-    blocks = answer.locator("[data-code=block]")
-    assert "".join(blocks.all_text_contents()) == "def f(x):\n    return `x`\n```\nlast <script>"
-
-    token = answer.locator(".token", has_text="print")
-    token.click()
-    card = page.locator("#stage .card")
-    expect(card).to_be_visible()
-    expect(card.locator(".where")).to_contain_text("print")
-    expect(answer.locator(".pass").first).to_have_attribute("data-hue", "1")
-
-    messages = page.locator("#stage .turn .said")
-    expect(messages.first).to_have_text("<b>Be brief.</b>")
-    expect(messages.locator("pre.code")).to_have_text("<i>1</i>")
-    expect(messages.locator("code.code")).to_have_text("x")
-    expect(messages.locator("b, i")).to_have_count(0)
-
-    page.locator('[data-do="start"]').click()
-    for is_open in (False, False, True):  # two of three backticks are not yet a fence
-        page.locator('[data-do="step"]').click()
-        expect(answer.locator(".pass:not(.future) [data-code=block]")).to_have_count(int(is_open))

@@ -12,7 +12,7 @@ from random_models import publish, random_model
 
 from mars_demo.models.export import q8_0
 from mars_demo.models.export.save import save_checkpoint
-from mars_demo.show.components.drawing import Drawing
+from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.page import App
 
 pytestmark = pytest.mark.full

@@ -123,12 +123,9 @@ def test_a_watched_race_has_eight_forwards_per_second(monkeypatch):
         assert now == pytest.approx(expected)
 
 
-SOMEBODY = SimpleNamespace(session_hash=None)
-
-
 def test_a_new_run_waits_until_the_previous_one_has_stopped():
     knobs = Knobs()
-    web.run(begin(knobs, SOMEBODY))
+    web.run(begin(knobs))
 
     def last_run():
         while not knobs.stopped:
@@ -138,7 +135,7 @@ def test_a_new_run_waits_until_the_previous_one_has_stopped():
     thread = threading.Thread(target=last_run)
     thread.start()
     knobs.watched = True
-    web.run(begin(knobs, SOMEBODY, tau=0.5))
+    web.run(begin(knobs, tau=0.5))
     thread.join()
     assert knobs.running and not knobs.stopped
     assert knobs.tau == 0.5
@@ -149,7 +146,7 @@ def test_only_one_of_two_concurrent_starts_continues(monkeypatch):
     knobs = Knobs()
 
     async def both():
-        starts = (begin(knobs, SOMEBODY), begin(knobs, SOMEBODY))
+        starts = (begin(knobs), begin(knobs))
         return await asyncio.gather(*starts, return_exceptions=True)
 
     assert [isinstance(one, gr.Error) for one in web.run(both())] == [False, True]

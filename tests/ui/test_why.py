@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -15,7 +14,6 @@ from records import file_of, run
 from mars_demo.core.modes import MODES
 from mars_demo.core.trace import Run
 
-LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
 Costs = Callable[[float], float]  # milliseconds of a forward by its positions
 MEASURED = (1, 5, 9)  # positions
 WORDS = [f"word{n}" for n in range(60)]
@@ -101,21 +99,10 @@ def test_the_speed_up_is_tokens_per_forward_divided_by_what_a_forward_costs(look
     expect(page.locator(".why-whose")).to_have_text(MODES["ar"].title)
 
 
-def test_without_costs_the_times_of_the_race_are_used(look):
-    baseline, single = ar(26, ms=8.0), mars(CHEAP, with_costs=False)
-    ratio = fmean(step.ms for step in single.passes[1:]) / 8.0
-    factor = written(single.tokens_per_forward / ratio)
-    page = look(baseline, single)
-    expect(sentences(page).nth(0)).to_have_text(says(f"{ratio:.2f} = {factor}"))
-    expect(sentences(page).nth(1)).to_have_text(says(f"{factor}×"))
-    expect(page.locator(".cost .row").first).to_have_text(says("1 position", "8.0", "25×"))
-
-
 def test_a_run_alone_is_predicted_from_its_costs_and_not_measured(look):
     page = look(mars(CHEAP, with_costs=False))
     expect(sentences(page)).to_have_count(1)
     expect(sentences(page)).not_to_have_text(re.compile(r"\d"))  # no number without a cost
-    expect(page.locator(".estimates")).to_be_hidden()
     expect(page.locator(".cost .row")).not_to_have_count(0)
     page = look(mars(CHEAP))
     expect(sentences(page)).to_have_count(3)
@@ -134,75 +121,28 @@ def test_the_best_window_is_the_one_that_would_have_been_fastest(look):
     expect(sentences(page).last).to_have_text(
         says(f"{best} slots", f"{written(factors[best])}×", 4, f"{written(factors[4])}×")
     )
-    expect(page.locator(".estimates .own th")).to_have_text("0.60")
-    expect(page.locator(".estimates .own td")).to_have_text([f"{best} slots", f"{written(factors[best])}×"])
 
 
-def test_a_narrower_window_does_not_count_for_slots_it_lacks(look):
-    """Exclude forwards with two slots from the acceptance rate of slot 3."""
-    wide, narrow = mars(CHEAP, [3, 3, 2, 2, 4]).passes, mars(CHEAP).settings
-    steps = [step if n != 3 else replace(step, slots=step.slots[:2]) for n, step in enumerate(wide)]
-    page = look(Run(narrow, iter(steps)).finish())
-    expect(page.locator(".by-slot .part")).to_have_text(
-        ["100% (5 of 5)", "100% (5 of 5)", "75% (3 of 4)", "25% (1 of 4)"]
-    )
-    tokens = [1, 2, 2 + 3 / 4, 2 + 3 / 4 + 3 / 4 * 1 / 3]  # per forward, of windows of 1 to 4 slots
-    factors = [count * CHEAP(1) / CHEAP(masks + count) for masks, count in enumerate(tokens)]
-    expect(sentences(page).last).to_have_text(says(f"{written(max(factors))}×"))
-
-
-def test_other_thresholds_take_each_forward_alone(look):
+def test_pictures_show_costs_slots_and_times(look):
     single = mars(CHEAP)
-    page = look(ar(26), single)
-    expect(page.locator(".estimates tbody tr")).to_have_count(7)
-    rows = page.locator(".estimates tbody tr").evaluate_all(
-        "rows => rows.map(row => [...row.children].map(cell => cell.textContent))"
-    )
-    assert [row[0] for row in rows] == ["0.50", "0.60", "0.70", "0.80", "0.90", "0.95", "0.99"]
-    for name, window, factor in rows:
-        if name == "0.60":
-            continue
-        counts = []
-        for step in single.passes:
-            scores = [slot.score for slot in step.slots]
-            count = next((k for k in range(1, 4) if scores[k] < float(name)), 4)
-            counts.append(min(count, step.accepted) if step.stop else count)
-        best = max(range(1, 5), key=lambda size: speed_up(counts, size, CHEAP))
-        assert (window, factor) == (
-            f"{best} slot{'s' * (best > 1)}",
-            f"{written(speed_up(counts, best, CHEAP))}×",
-        )
-
-
-# ------------------------------------------------------------------------------------- pictures
-
-
-def test_costs_are_the_medians_of_the_forwards_of_each_size(look):
-    single = mars(CHEAP)
-    sizes = Counter(step.positions for step in single.passes[1:])
+    others = single.seconds * 1e3 - PREFILL
     page = look(single)
+    sizes = Counter(step.positions for step in single.passes[1:])
     rows = [f"{k} positions{CHEAP(k):.1f} ms ({count}×)" for k, count in sorted(sizes.items())]
     expect(page.locator(".cost .row")).to_have_text(rows)
-
-
-def test_time_is_split_if_the_record_has_its_parts(look):
-    single = mars(CHEAP, slower=1.1)
-    page, parts = look(single), page_parts(single)
-    expect(page.locator(".times .part")).to_have_text(
-        [parts(PREFILL), parts(single.seconds * 1e3 - PREFILL)]
+    expect(page.locator(".by-slot .part")).to_have_text(
+        ["100% (8 of 8)", "88% (7 of 8)", "75% (6 of 8)", "63% (5 of 8)"]
     )
+    expect(page.locator(".times .part")).to_have_text([part(single, ms) for ms in (PREFILL, others)])
     steps = [replace(step, model_ms=0.7 * step.ms, read_ms=0.2 * step.ms) for step in single.passes]
-    others = sum(step.ms for step in steps[1:])
     page = look(Run(single.settings, iter(steps)).finish())
-    # Prefill, model, reading logits, other.
-    expect(page.locator(".times .part")).to_have_text(
-        [parts(ms) for ms in (PREFILL, 0.7 * others, 0.2 * others, 0.1 * others)]
-    )
+    split = (PREFILL, 0.7 * others, 0.2 * others, 0.1 * others)  # prefill, model, reading logits, other
+    expect(page.locator(".times .part")).to_have_text([part(single, ms) for ms in split])
 
 
-def page_parts(single: Run) -> Callable[[float], str]:
+def part(single: Run, ms: float) -> str:
     """Format a part of a run's time as its share and milliseconds."""
-    return lambda ms: f"{100 * ms / (single.seconds * 1e3):.0f}% ({ms:.0f} ms)"
+    return f"{100 * ms / (single.seconds * 1e3):.0f}% ({ms:.0f} ms)"
 
 
 # ------------------------------------------------------------------------------------- another τ

@@ -1,13 +1,10 @@
 """Records as pages: the command, and content that pages refuse."""
 
-from pathlib import Path
-
 import pytest
 from hostile import GOOD, written
 
 from mars_demo import cli
-from mars_demo.show import recordings
-from mars_demo.show.components import drawing
+from mars_demo.show import recordings, scripts
 from mars_demo.static import standalone
 from mars_demo.static.standalone.replay import replay_page
 from mars_demo.ui import controls
@@ -50,5 +47,5 @@ def test_a_page_of_something_else_than_a_record_is_refused(record):
 
 
 def test_tau_sliders_have_one_step():
-    words = Path(drawing.__file__).with_name("words.js").read_text("utf-8")
+    words = (scripts.COMPONENTS / "words.js").read_text("utf-8")
     assert f"TAU_STEP = {controls.TAU_STEP};" in words

@@ -15,7 +15,7 @@ from mars_demo.core.assets import ASSETS
 from mars_demo.core.layout import causal
 from mars_demo.decoding.request import Request
 from mars_demo.ui import forwards
-from mars_demo.ui.hosting import registry, visitors
+from mars_demo.ui.hosting import registry
 from mars_demo.ui.hosting.registry import MODELS, Trained
 from mars_demo.ui.racing import decode
 
@@ -35,7 +35,7 @@ def visitor():
     with visiting("one"):
         yield
     for session in ("one", "two"):
-        visitors.leave(session)
+        MODELS.delete_of(session)
     assert not MODELS._trained
 
 
@@ -64,7 +64,7 @@ def test_leaving_and_age_delete_a_model_with_its_files(monkeypatch, tmp_path):
     archive = tmp_path / "mine.zip"
     archive.touch()
     left.files.append(archive)
-    visitors.leave("one")
+    MODELS.delete_of("one")
     assert not (left.folder.exists() or archive.exists() or MODELS._trained)
     monkeypatch.setattr(registry, "MINUTE", 1e-4)
     old = trained()

@@ -1,26 +1,21 @@
-"""The scheduler: turns of forwards, priorities of races, long and background work, and the queue."""
+"""The scheduler: turns of forwards, priorities of races, long and background work."""
 
 import functools
-import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
-import gradio as gr
 import pytest
 from greedy import check_same_passes
 from web import until
 
 from mars_demo.core import scheduler
-from mars_demo.core.scheduler import BACKGROUND, LONG, RACE, SCHEDULER, WAITING, Clock, Scheduler
+from mars_demo.core.scheduler import BACKGROUND, LONG, RACE, SCHEDULER, WAITING, Scheduler
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.ui import options, queues, racing
+from mars_demo.ui import options, racing
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.hosting.shared_state import SharedState
-from mars_demo.ui.queues import Queue, in_queue
 
 GUARD = 300  # seconds
 PROMPTS = [
@@ -84,15 +79,13 @@ def test_concurrent_runs_and_batches_alternate_and_answer_as_alone(mars_tiny):
     assert max(counts) - min(counts) <= shortest // 2
 
 
-def test_no_clock_counts_the_wait_for_a_turn(mars_tiny, monkeypatch):
+def test_a_record_leaves_out_the_wait_for_a_turn(mars_tiny, monkeypatch):
     """Let another thread take a turn of one hour, which the record must not include."""
     hour, late, perf_counter = 3600.0, 0.0, time.perf_counter
     monkeypatch.setattr(time, "perf_counter", lambda: perf_counter() + late)
-    clock = Clock()
 
     def race():
-        with clock.running():
-            return decode(mars_tiny, PROMPTS[0], Request("ar", max_new_tokens=2)).finish()
+        return decode(mars_tiny, PROMPTS[0], Request("ar", max_new_tokens=2)).finish()
 
     with ThreadPoolExecutor(1) as threads:
         with SCHEDULER.turn():
@@ -100,7 +93,7 @@ def test_no_clock_counts_the_wait_for_a_turn(mars_tiny, monkeypatch):
             until_waiting(SCHEDULER, 1)
             late = hour
         run = racing.result(GUARD)
-    assert 0 < run.seconds <= clock.seconds < hour / 2
+    assert 0 < run.seconds < hour / 2
 
 
 # ---------------------------------------------------------------------------------------- priorities
@@ -116,7 +109,6 @@ def counting(instance: Scheduler, kind: str):
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setattr(scheduler, "PATIENCE", 0.01)
-    monkeypatch.setattr(queues, "POLL", 0.01)
 
 
 @pytest.mark.parametrize("kind", [RACE, LONG])
@@ -188,58 +180,3 @@ def test_the_app_measures_a_model_when_it_is_loaded():
     run = racing.decode(checkpoint, "Hello", Request(max_new_tokens=2))
     assert run.settings.costs == checkpoint.costs
     assert all(ms > 0 for _, ms in checkpoint.costs)
-
-
-# --------------------------------------------------------------------------------------------- queue
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """Return a clock that the test sets, with an empty queue."""
-    clock = SimpleNamespace(now=0.0, queue=Queue())
-    monkeypatch.setattr(queues, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    return clock
-
-
-def visit(clock, name: str, shared: SharedState | None = None):
-    def work(name, shared):
-        for step in ("begun", "done"):
-            yield f"{name} {step}"
-
-    return in_queue(work, 1, clock.queue)(name, shared or SharedState())
-
-
-def numbers_in(text: str) -> list[str]:
-    return re.findall(r"\d+", text)
-
-
-def test_visitors_start_in_order_and_see_their_position_and_an_estimate(clock):
-    first, second, third = visit(clock, "a"), visit(clock, "b"), visit(clock, "c")
-    assert [next(first), next(first)] == [[gr.skip(), ""], ["a begun", gr.skip()]]
-    assert numbers_in(next(second)[1]) == ["20"]
-    assert numbers_in(next(third)[1]) == ["2", "40"]
-    clock.now = 5.0
-    assert numbers_in(next(third)[1]) == ["2", "35"]
-    first.close()
-    assert list(second) == [[gr.skip(), ""], ["b begun", gr.skip()], ["b done", gr.skip()]]
-    assert list(third)[-1] == ["c done", gr.skip()]
-
-
-def test_a_waiting_visitor_may_stop_and_leaves_the_queue(clock):
-    shared = SharedState()
-    first, second, third = visit(clock, "a"), visit(clock, "b", shared), visit(clock, "c")
-    for steps in (first, second, third):
-        next(steps)
-    shared.stopped = True
-    assert next(second)[1] and list(second) == []
-    assert numbers_in(next(third)[1]) == ["20"]
-
-
-def test_the_queue_has_a_limit(clock, monkeypatch):
-    monkeypatch.setenv("MARS_DEMO_WAITING", "2")
-    queue = Queue()
-    full = pytest.raises(ValueError, match="2")
-    with queue.ticket(), queue.ticket(), queue.ticket(), full, queue.ticket():
-        pass
-    with queue.ticket() as ticket:
-        assert queue.ahead(ticket) == 0

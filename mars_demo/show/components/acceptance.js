@@ -2,18 +2,6 @@
 
 /** @typedef {import("./record.js").Pass} Pass */
 
-/** @typedef {"probability" | "entropy" | "margin"} Criterion */
-
-/**
- * The criteria: each returns the score of the most probable token.
- * @type {Record<Criterion, (probabilities: number[], minusEntropy: () => number) => number>}
- */
-export const CRITERIA = {
-  probability: ([best]) => best,
-  entropy: (_, minusEntropy) => Math.exp(minusEntropy()),
-  margin: ([best, second = 0]) => best - second,
-};
-
 /**
  * Return whether a forward can accept more than one slot; if not, it needs no masks.
  * @param {number | null} threshold

@@ -48,17 +48,12 @@ export function fillBar(/** @type {any} */ bar, /** @type {number} */ share) {
   bar.firstChild.style.width = `${100 * share}%`;
 }
 
-const rowsOf = new WeakMap();
-
 /**
  * Draw a list with a bar per row.
  * @param {HTMLElement} list
  * @param {{ name: string, share: number, text: string }[]} rows
  */
 export function drawBars(list, rows) {
-  const key = JSON.stringify(rows);
-  if (rowsOf.get(list) === key) return;
-  rowsOf.set(list, key);
   list.replaceChildren(
     ...rows.map(({ name, share, text }) => {
       const row = make("li", "row");

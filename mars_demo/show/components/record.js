@@ -57,35 +57,11 @@
 /** @typedef {{ stop: string, forwards?: number, commits?: number }} Done the last line of a run */
 
 /**
- * @param {number} number
- * @param {number} digits
- */
-export const rounded = (number, digits) => Number(number.toFixed(digits));
-
-/** @param {number | undefined} ms */
-export const msOf = (ms) => ms && rounded(ms, 3);
-
-/** Return the line of a pass. */
-export const passLine = (/** @type {string} */ lane, /** @type {Pass} */ pass) =>
-  line(lane, {
-    ...pass,
-    ms: msOf(pass.ms),
-    slots: pass.slots.map(written),
-    model_ms: msOf(pass.model_ms),
-    read_ms: msOf(pass.read_ms),
-  });
-
-/** @param {Slot} slot */
-const written = ({ score, top, candidates, ...slot }) => ({
-  ...slot,
-  score: rounded(score, 6),
-  top: top.map(([name, probability]) => [name, rounded(probability, 6)]),
-  candidates: candidates?.length ? candidates : undefined,
-});
-
-/**
- * Return a JSON line; fields that are undefined are left out.
+ * Return a JSON line; numbers have at most six decimals, and fields that are undefined are left out.
  * @param {string} lane
  * @param {object} record
  */
-export const line = (lane, record) => `${JSON.stringify({ lane, ...record })}\n`;
+export const line = (lane, record) => `${JSON.stringify({ lane, ...record }, rounded)}\n`;
+
+const rounded = (/** @type {string} */ _, /** @type {any} */ value) =>
+  typeof value === "number" ? Number(value.toFixed(6)) : value;

@@ -14,7 +14,7 @@ from mars_demo.core.modes import MODES
 from mars_demo.core.names import CHAT, TINY
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.show import recordings
-from mars_demo.show.components.stage import Stage
+from mars_demo.show.components.figure import Figure
 from mars_demo.show.scripts import built
 from mars_demo.static import onnx_model, standalone
 from mars_demo.static.live import runtime
@@ -30,7 +30,7 @@ _BODY = Template((_HERE / "page.html").read_text("utf-8"))
 _WORKER = "worker"
 
 
-def collect(folder: Path, checkpoints: Iterable[Checkpoint], runtime_url: str | None = None) -> int:
+def collect(folder: Path, checkpoints: Iterable[Checkpoint]) -> int:
     """Write everything but the page to an empty folder: models, worker and libraries; return the bytes.
 
     Raises:
@@ -39,17 +39,17 @@ def collect(folder: Path, checkpoints: Iterable[Checkpoint], runtime_url: str | 
     libraries = folder / _WORKER / "runtime"
     libraries.mkdir(parents=True)
     (folder / _WORKER / "worker.js").write_text(built("worker"), encoding="utf-8")
-    runtime.fetch(libraries, "wasm", runtime_url)  # first, since exporting takes longer
+    runtime.fetch(libraries, "wasm")  # first, since exporting takes longer
     (folder / "models").mkdir()
     for checkpoint in checkpoints:
         bits = onnx_model.default_bits(checkpoint)
         onnx_model.write(checkpoint, folder / "models" / checkpoint.name, bits)
         if checkpoint.name in MEMORY:
-            runtime.fetch(libraries, "webgpu", runtime_url)
+            runtime.fetch(libraries, "webgpu")
     return _size(folder)
 
 
-def pages(folder: Path, stage: Stage) -> dict[str, str]:
+def pages(folder: Path, stage: Figure) -> dict[str, str]:
     """Return the text files that belong to a collected folder, by their paths beside it.
 
     The smallest model is the first one, which the page loads at once.

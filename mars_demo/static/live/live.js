@@ -1,6 +1,6 @@
 // The live page: its controls, and a worker that decodes.
 
-import { TAU_STEP, tauText } from "../../show/components/words.js";
+import { TAU_STEP, megabytes, tauText } from "../../show/components/words.js";
 import { begin } from "../standalone/figures.js";
 
 let live; // what the page was written with: its models and settings
@@ -18,14 +18,12 @@ let hasGpu = false;
 async function replay_page(saved) {
   const response = await fetch("../shared/replay.html");
   if (!response.ok) throw new Error("The site did not send the page to save. Try again in a moment.");
-  const [before, between, after] = (await response.text()).split(live.slot);
-  const prompt = JSON.parse(saved.split("\n", 1)[0]).prompt ?? "";
-  const title = prompt.length > 80 ? `${prompt.slice(0, 78)} …` : prompt;
-  return `${before}${withoutMarkup(title, (code) => `&#${code};`)}${between}${withoutMarkup(saved, escaped)}${after}`;
+  const withoutMarkup = saved.replaceAll(
+    /[<>&\u2028\u2029]/g,
+    (one) => `\\u${one.codePointAt(0).toString(16).padStart(4, "0")}`,
+  );
+  return (await response.text()).replace(live.slot, () => withoutMarkup);
 }
-
-const withoutMarkup = (text, as) => text.replaceAll(/[<>&\u2028\u2029]/g, (one) => as(one.codePointAt(0)));
-const escaped = (code) => `\\u${code.toString(16).padStart(4, "0")}`;
 
 // ------------------------------------------------------------------------------------ the model
 
@@ -87,11 +85,9 @@ const tell = (event, detail) => page(".stage").dispatchEvent(new CustomEvent(eve
 /** Show the bytes that have come, out of all of them. */
 function showProgress({ done, total }) {
   Object.assign(page("progress"), { hidden: false, max: total, value: done });
-  page(".bytes").textContent = `${inMegabytes(done)} of ${inMegabytes(total)} MB`;
+  page(".bytes").textContent = `${megabytes(done)} of ${megabytes(total)}`;
   if (done === total) say("Starting the model …");
 }
-
-const inMegabytes = (bytes) => (bytes / 1e6).toFixed(0);
 
 function hideProgress() {
   page("progress").hidden = true;
@@ -115,7 +111,6 @@ function run() {
     race: {
       prompt: page(".typed").value,
       modes: ["ar", ...modes],
-      criterion: "probability",
       tau: tau(),
       watched: page(".watched").checked,
       maxNewTokens: live.tokens,

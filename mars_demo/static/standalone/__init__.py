@@ -12,7 +12,7 @@ from string import Template
 from urllib.parse import quote
 
 from mars_demo.show.about import ICON, footer
-from mars_demo.show.components.drawing import Drawing
+from mars_demo.show.components.figure import Figure
 from mars_demo.show.scripts import built, style
 
 _HERE = Path(__file__).parent
@@ -21,12 +21,11 @@ _ICON = f"data:image/svg+xml,{quote(ICON.read_text('utf-8'))}"
 _MARKUP = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
-def figure(component: Drawing, value: str) -> str:
+def figure(component: Figure, value: str) -> str:
     """Return the HTML of a component with its value, JSON or JSON lines."""
     constants = html.escape(component.constants_json)
     return (
-        f'<div data-figure="{component.drawing}" data-constants="{constants}">\n'
-        f"{component.html_template}</div>\n"
+        f'<div data-figure="{component.drawing}" data-constants="{constants}"></div>\n'
         f'<script type="application/json">{data(value)}</script>\n'
     )
 
@@ -42,7 +41,7 @@ def data(value: str) -> str:
 def document(
     title: str,
     body: str,
-    components: Sequence[Drawing] = (),
+    components: Sequence[Figure] = (),
     shared: str | None = None,
     script: str = "static.js",
     styles: Sequence[str] = (),
@@ -73,7 +72,7 @@ def document(
     )
 
 
-def files(components: Sequence[Drawing]) -> dict[str, str]:
+def files(components: Sequence[Figure]) -> dict[str, str]:
     """Return the scripts and style sheets of pages with these components, by file name."""
     drawings = sorted({component.drawing for component in components})
     return {

@@ -4,7 +4,7 @@ import textwrap
 from pathlib import Path
 from string import Template
 
-from mars_demo.show.components.stage import Stage, read
+from mars_demo.show.components.stage import read, stage
 from mars_demo.static import standalone
 
 SLOT = "\ue000"  # a private-use character, which no file of the page has
@@ -25,11 +25,11 @@ def replay_page(record: str) -> str:
 
 
 def replay_template() -> str:
-    """Return such a file with `SLOT` in place of the prompt, and again of the record without markup."""
-    return _replay(SLOT, SLOT)
+    """Return such a file with `SLOT` in place of the record without markup."""
+    return _replay("a run", SLOT)
 
 
 def _replay(title: str, record: str) -> str:
-    stage = Stage(alone=True, render=False)
-    body = _REPLAY.substitute(figure=standalone.figure(stage, record))
-    return standalone.document(f"MARS Demo: {title}", body, [stage])
+    replay = stage(alone=True)
+    body = _REPLAY.substitute(figure=standalone.figure(replay, record))
+    return standalone.document(f"MARS Demo: {title}", body, [replay])

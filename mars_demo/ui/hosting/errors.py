@@ -9,9 +9,7 @@ import html
 import logging
 import re
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
 
@@ -60,15 +58,6 @@ def log(error: Exception, doing: str) -> None:
 def be_quiet() -> None:
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
-def or_warn(results: Iterator, nothing: Any) -> Iterator:
-    """Yield the results; turn a ValueError into a warning and a last result `nothing`."""
-    try:
-        yield from results
-    except ValueError as error:
-        warn(error)
-        yield nothing
 
 
 def warn(error: ValueError) -> None:

@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import gradio as gr
 
-from mars_demo.core.limits import refuse_long
-from mars_demo.core.trace import read_text
-from mars_demo.show.components.drawing import Drawing
 from mars_demo.show.scripts import call
-from mars_demo.ui import forwards, plots
-from mars_demo.ui.controls import LIVE, QUIET, model_list
+from mars_demo.ui import forwards
+from mars_demo.ui.branches import read_one
+from mars_demo.ui.controls import LIVE, QUIET
+from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.mask_settings import (
     DEPENDENT,
@@ -56,15 +55,7 @@ def _see(sent: Sent | None, chosen: Settings) -> tuple:
 def adjust(sent: Sent | None, *settings):
     """Return the ranges that depend on the settings, and the picture with its lens."""
     chosen = Settings(*settings)
-    ranges = chosen.ranges()
-    return *(gr.update(**update) for update in ranges.values()), *_see(sent, chosen.within(ranges))
-
-
-def adjust_unless_drawn(sent: Sent | None, sentence: str, *settings):
-    """Do the same for a new sentence; skip that of a sent forward, which is drawn already."""
-    if sent and sentence == sent.settings.sentence:
-        return [gr.skip()] * (len(DEPENDENT) + 2)
-    return adjust(sent, sentence, *settings)
+    return *(gr.update(**update) for update in chosen.ranges().values()), *_see(sent, chosen.fitted())
 
 
 def opened(shown: str, request: gr.Request, *settings):
@@ -75,9 +66,8 @@ def opened(shown: str, request: gr.Request, *settings):
     if shown:
         return [gr.skip()] * (len(SETTINGS) + 2)
     first = Settings(*settings)._replace(model=MODELS.names()[0])
-    updates = first.with_query(request.query_params).updates()
-    values = Settings(*(update["value"] for update in updates.values()))
-    return *(gr.update(**update) for update in updates.values()), *_see(None, values)
+    chosen = first.with_query(request.query_params).fitted()
+    return *chosen.updates(), *_see(None, chosen)
 
 
 def show_pass(lens: bool, event: gr.EventData):
@@ -86,25 +76,19 @@ def show_pass(lens: bool, event: gr.EventData):
     event: its run's `record`, and its `number`.
     """
     try:
-        run, *_ = read_text(event.record) or [None]
-        refuse_long(*(message["content"] for message in run.settings.conversation))
-        forward = forwards.of_run(run, int(event.number))
-    except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        error = error if type(error) is ValueError else ValueError("This is not a forward of a record.")
+        run = read_one(event.record)
+        forward = forwards.of_run(run, event.number)
+    except ValueError as error:
         unchanged = [gr.skip()] * (len(SETTINGS) + 1)
         return *unchanged, forwards.error_line(error), gr.skip(), gr.Tabs(selected="mask")
-    updates = Settings.of_forward(forward, len(forwards.prompt_ids(run)), lens).updates()
+    settings = Settings.of_forward(forward, len(forwards.prompt_ids(run)), lens).fitted()
     return (
-        *(gr.update(**update) for update in updates.values()),
-        Sent(Settings(*(update["value"] for update in updates.values())), forward),
+        *settings.updates(),
+        Sent(settings, forward),
         forward.mask.line(forward.caption),
         forwards.lens_of(forward) if lens else "",
         gr.Tabs(selected="mask"),
     )
-
-
-def share(block_size: float):
-    return plots.ar_share(range(1, 17), max(1, int(block_size)))
 
 
 # ------------------------------------------------------------------------------------- the page
@@ -129,7 +113,7 @@ class Controls:
         self.layer = gr.Slider(1, 4, 1, step=1, label="Layer", interactive=False, elem_id="layer")
         self.head = gr.Slider(0, 4, 0, step=1, label="Head (0: mean)", interactive=False, elem_id="head")
         self.lens = gr.Checkbox(False, label="Show each layer's prediction", elem_id="look-inside")
-        self.model = model_list("mask-model")
+        self.model = gr.Dropdown([], label="Model", elem_id="mask-model")
 
     def __getitem__(self, names: tuple[str, ...]) -> list:
         return [getattr(self, name) for name in names]
@@ -149,21 +133,16 @@ def build(page: Page, tab: gr.Tab) -> None:
         with gr.Column(scale=7, min_width=640):
             grid = Drawing("grid")
             lens = Drawing("lens")
-            gr.Markdown("### Share of AR-like training signal")
-            shares = gr.Plot(show_label=False)
 
     settings, dependent, pictures = c[SETTINGS], c[DEPENDENT], [grid, lens]
     sent = gr.State(None)  # a `Sent`
-    share_of_size = (share, c.block_size, shares)
-    tab.select(opened, [grid, *settings], [*settings, *pictures], **QUIET).then(*share_of_size, **QUIET)
+    tab.select(opened, [grid, *settings], [*settings, *pictures], **QUIET)
     # A `change` event, because pasting a text fires no `input` event.
     given = [sent, *settings]
-    c.sentence.change(adjust_unless_drawn, given, [*dependent, *pictures], **LIVE)
+    c.sentence.change(adjust, given, [*dependent, *pictures], **LIVE)
     others = c["model", "kind", "length", "look"]
     gr.on([one.input for one in others], adjust, given, [*dependent, *pictures], **LIVE)
     gr.on([one.input for one in (*dependent, c.lens)], see, given, pictures, **LIVE)
     gr.on([one.change for one in settings], None, settings, None, js=remember(), **QUIET)
-    c.block_size.release(*share_of_size, **QUIET)
     shown = page.stage.mask(show_pass, c.lens, [*settings, sent, *pictures, page.tabs], **QUIET)
     shown.then(None, settings, None, js=remember(), **QUIET)
-    shown.then(*share_of_size, **QUIET)  # opened by Python, without an event of the page

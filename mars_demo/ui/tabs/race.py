@@ -1,5 +1,6 @@
 """The Race tab: a model races against itself on one prompt, one token per forward and in other modes."""
 
+import secrets
 from functools import partial
 
 import gradio as gr
@@ -8,6 +9,7 @@ from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.modes import GUESSED_WINDOW
 from mars_demo.decoding.request import Request
+from mars_demo.evaluation.frontier import Frontier
 from mars_demo.show.scripts import call
 from mars_demo.ui import api, branches, race_settings
 from mars_demo.ui.controls import (
@@ -24,11 +26,10 @@ from mars_demo.ui.controls import (
 )
 from mars_demo.ui.generation import DEFAULTS, of_record
 from mars_demo.ui.history import History
-from mars_demo.ui.hosting.errors import warn
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import FORWARDS_PER_SECOND, set_tau, set_watched
 from mars_demo.ui.model_choice import ModelChoice
-from mars_demo.ui.race_settings import MODES, first, follow_recording, in_url, remember
+from mars_demo.ui.race_settings import MODES, first, in_url, known_races
 from mars_demo.ui.racing import compete
 from mars_demo.ui.tabs import Page
 
@@ -49,7 +50,13 @@ def again(history: History, event: gr.EventData):
     generation = of_record(settings).shown()
     if event.window:
         generation["window"] = event.window
-    return settings.prompt, _threshold(event.tau), put(history, settings.messages), *generation.values()
+    system = history.put(settings.messages)
+    return settings.prompt, _threshold(event.tau), system, *generation.values(), _request()
+
+
+def _request() -> str:
+    """Return a new value for the state whose change starts a race."""
+    return secrets.token_hex(8)
 
 
 def _threshold(tau):
@@ -59,66 +66,47 @@ def _threshold(tau):
 
 def set_window(event: gr.EventData):
     """Set the window to the one that the stage recommends, and show it."""
-    if not isinstance(event.window, int) or event.window < 1:
-        return [gr.skip()] * 2
     return event.window, gr.Accordion(open=True)
 
 
 def put_example(event: gr.EventData):
     """Set the prompt to an example that the stage offers."""
-    return event.prompt if isinstance(event.prompt, str) else gr.skip()
+    return event.prompt
 
 
 def take_branch(event: gr.EventData):
-    """Return the requested branch, its model, and its τ for the slider."""
+    """Return the requested branch, and its τ for the slider."""
     branch = branches.branch_request(event)
-    settings = branch.run.settings
-    return branch, settings.model, gr.skip() if branch.run.tau is None else branch.run.tau
+    return branch, gr.skip() if branch.run.tau is None else branch.run.tau
 
 
-def take(shown, title: str | None):
-    """Open this tab with the model, mode, τ and criterion of a point; keep those that it lacks.
+def take(history: History, frontier: Frontier, title: str | None, prompt: str | None):
+    """Open this tab with the model, mode, τ and criterion of a point, keeping those that it lacks.
 
-    Decoding is greedy. As in a sweep, every forward has the mode's default window; on own prompts, the
-    window is chosen for each forward.
+    A prompt of the sweep begins a new conversation. Decoding is greedy. As in a sweep, every forward has
+    the mode's default window; if prompts were raced alone, the window is chosen for each forward.
 
     Raises:
-        gr.Error: if no point is chosen, or its model is not served.
+        gr.Error: if no point or no prompt is chosen.
     """
-    point, model = shown.point(title), shown.frontier.model
-    if point is None:
-        raise gr.Error("Choose a point first.", print_exception=False)
-    if model not in MODELS.names() and not MODELS.own(model):
-        raise gr.Error(f"Unknown model {model!r}.", print_exception=False)
+    point, model = frontier.named(title), frontier.model
+    if point is None or not prompt:
+        raise gr.Error("Choose a point and a prompt first.", print_exception=False)
     setting, generation = point.setting, dict(DEFAULTS)
-    if (is_raced := setting.mode in MODES.values()) and not shown.is_own:
+    if (is_raced := setting.mode in MODES.values()) and frontier.size > 1:
         generation["window"] = Request(setting.mode).fitted(MODELS.load(model)).window
     generation["criterion"] = setting.criterion or gr.skip()
+    history.put([])
     return (
         gr.Tabs(selected="race"),
         gr.Dropdown(choices=MODELS.choices(), value=model),
         [setting.mode] if is_raced else gr.skip(),
         _threshold(setting.tau),
         *generation.values(),
+        prompt,
+        "",
+        _request(),
     )
-
-
-def take_prompt(history: History, shown, title: str | None, prompt: str | None):
-    """Do the same, and begin a new conversation with a prompt of the sweep.
-
-    Raises:
-        gr.Error: as `take` does, or if no prompt is chosen.
-    """
-    if not prompt:
-        raise gr.Error("Choose a prompt first.", print_exception=False)
-    taken = take(shown, title)
-    put(history, [])
-    return *taken, prompt, ""
-
-
-def take_extreme(name: str, history: History, shown):
-    """Do the same with the slowest or the fastest of the visitor's own prompts."""
-    return take_prompt(history, shown, *shown.extreme(name))
 
 
 # ------------------------------------------------------------------------------ the conversation
@@ -127,20 +115,11 @@ def take_extreme(name: str, history: History, shown):
 # count as the newest, and the older one could win.
 
 
-def put(history: History, messages):
-    """Let the next race continue from these messages; return their system prompt for its control."""
-    try:
-        return history.put(messages)
-    except ValueError as error:
-        warn(error)
-        return gr.skip()
-
-
 async def reply(history: History, event: gr.EventData):
     """Let the next race continue from the picked answer, or begin a new conversation; clear the prompt."""
     if not history.is_news(event.number):
         return gr.skip()
-    put(history, event.messages)
+    history.put(event.messages)
     return ""
 
 
@@ -148,7 +127,7 @@ async def show_history(history: History, event: gr.EventData):
     """Continue the conversation shown above the lanes; return its system prompt, if it is to change."""
     if not history.is_news(event.number):
         return gr.skip()
-    system = put(history, event.messages)
+    system = history.put(event.messages)
     return gr.skip() if event.system is None else system
 
 
@@ -233,6 +212,7 @@ def build(page: Page, tab: gr.Tab) -> None:
             controls = Controls(page)
         with gr.Column(scale=7, min_width=640):
             page.stage.render()
+    page.requested.render()
     history = gr.State(History())
     _fill(page, controls)
     _converse(page, controls, history)
@@ -244,16 +224,17 @@ def build(page: Page, tab: gr.Tab) -> None:
 
 def _fill(page: Page, c: Controls) -> None:
     """Connect the events that set the controls or depend on them."""
+    page.blocks.load(None, None, None, js=call("knowRaces", known_races()), **IN_BROWSER)
     # Registered first: Gradio's page waits for each handler of an event before it calls the next one, and a
     # later handler might change the URL meanwhile.
     changes = [control.change for control in c.settings]
-    gr.on(changes, None, c.settings, None, js=remember(), **IN_BROWSER)
+    gr.on(changes, None, c.settings, None, js=call("writeRace", False), **IN_BROWSER)
     recorded = [c.prompt, c.modes, c.tau]
     c.choice.connect(
         page.blocks.load(in_url, None, [*recorded, c.watch, *c.generation, c.advanced], **QUIET)
     )
     followed = [*recorded, c.model, *c.generation]
-    page.stage.recorded(None, None, followed, js=follow_recording(), **IN_BROWSER)
+    page.stage.recorded(None, None, followed, js=call("settingsOfRecording"), **IN_BROWSER)
     page.stage.example(put_example, None, c.prompt, **WITH_DATA)
     window = c.generation[list(DEFAULTS).index("window")]
     page.stage.window(set_window, None, [window, c.advanced], **WITH_DATA)
@@ -266,32 +247,22 @@ def _converse(page: Page, c: Controls, history: gr.State) -> None:
     replied = page.stage.reply(reply, history, c.prompt, **WITH_DATA)
     replied.then(None, None, None, js=FOCUS_PROMPT, **IN_BROWSER)
     page.stage.history(show_history, history, c.system, **WITH_DATA)
-    for examples in c.choice.examples:
-        examples.click(None, None, None, js=NEW_CONVERSATION, **IN_BROWSER)
+    c.choice.examples.click(None, None, None, js=NEW_CONVERSATION, **IN_BROWSER)
 
 
 def _race(page: Page, c: Controls, history: gr.State) -> None:
     """Connect the events that start a race, or set the controls to those of a point of the frontier."""
-    repeated = page.stage.again(again, history, [c.prompt, c.tau, c.system, *c.generation], **MAY_WARN)
-    _start([c.buttons.run.click, c.prompt.submit, repeated.success], page, c, history)
+    repeated = [c.prompt, c.tau, c.system, *c.generation, page.requested]
+    page.stage.again(again, history, repeated, **MAY_WARN)
+    chosen = [history, page.shown, page.point, page.prompt]
+    outputs = [page.tabs, c.model, c.modes, c.tau, *c.generation, c.prompt, c.system, page.requested]
+    page.race_prompt.click(take, chosen, outputs, **MAY_WARN)
+    page.requested.change(None, None, None, js=call("showStage"), **IN_BROWSER)
 
-    chosen, settings = [page.shown, page.point], [page.tabs, c.model, c.modes, c.tau, *c.generation]
-    opened = page.open_race.click(take, chosen, settings, **MAY_WARN)
-    outputs = [*settings, c.prompt, c.system]
-    taken = [page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)]
-    for name, button in page.race_extremes.items():
-        taken.append(button.click(partial(take_extreme, name), [history, page.shown], outputs, **MAY_WARN))
-    for shown in (opened, *taken):
-        shown.success(None, None, None, js=call("showStage"), **IN_BROWSER)
-    _start([shown.success for shown in taken], page, c, history)
-
-
-def _start(starts: list, page: Page, c: Controls, history: gr.State) -> None:
-    """Write the settings into the URL and race on each of the events."""
-    for start in starts:
-        start(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
+    start = partial(gr.on, [c.buttons.run.click, c.prompt.submit, page.requested.change])
+    start(None, c.settings, None, js=call("writeRace", True), **IN_BROWSER)
     c.buttons.on(
-        starts,
+        start,
         compete,
         [c.prompt, c.model, c.modes, c.system, history, *c.generation],
         page.stage,
@@ -305,15 +276,14 @@ def _start(starts: list, page: Page, c: Controls, history: gr.State) -> None:
 
 def _branch(page: Page, c: Controls, history: gr.State) -> None:
     """Connect the event that continues a run with another token."""
-    branch, model = gr.State(None), gr.State(None)
-    taken = page.stage.branch(take_branch, None, [branch, model, c.tau], **MAY_WARN)
+    branch = gr.State(None)
+    taken = page.stage.branch(take_branch, None, [branch, c.tau], **MAY_WARN)
     c.buttons.on(
-        [taken.success],
+        taken.success,
         branches.go_on,
         [branch, history],
         page.stage,
         settings=[c.tau, c.watch],
-        model=model,
         show_progress="hidden",
         **in_turns(),
     )

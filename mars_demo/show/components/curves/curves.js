@@ -21,8 +21,7 @@ const playback = new Playback(count, show);
 let sent = null; // the answer on the stage
 
 function clear() {
-  state = { settings: null, steps: [], probes: [], answers: [], points: {} };
-  for (const name of Object.keys(SERIES)) state.points[name] = [];
+  state = { settings: null, steps: [], probes: [], answers: [] };
   sent = null;
   playback.follow();
 }
@@ -30,31 +29,26 @@ function clear() {
 function take(record) {
   if (record.training) state.settings = record;
   else if (record.answer !== undefined) state.answers.push(record);
-  else if (record.probe !== undefined) {
-    state.probes.push(record);
-    state.points.accuracy.push([record.probe, record.accuracy]);
-    state.points.tokens_per_forward.push([record.probe, record.tokens_per_forward]);
-  } else if (record.step) {
-    state.steps.push(record);
-    for (const name of Object.keys(SERIES)) {
-      if (record[name] === undefined) continue;
-      const recent = state.steps.slice(-SMOOTH);
-      state.points[name].push([
-        record.step,
-        recent.reduce((sum, step) => sum + step[name], 0) / recent.length,
-      ]);
-    }
-  }
+  else if (record.probe !== undefined) state.probes.push(record);
+  else if (record.step) state.steps.push(record);
+}
+
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+/** Return the points [step, value] of a series: of the probes, or running means of the losses. */
+function pointsOf(name) {
+  if (SERIES[name][0] === "probe") return state.probes.map((probe) => [probe.probe, probe[name]]);
+  const steps = state.steps.filter((step) => step[name] !== undefined);
+  const recent = (index) => steps.slice(Math.max(0, index + 1 - SMOOTH), index + 1);
+  return steps.map(({ step }, index) => [step, mean(recent(index).map((one) => one[name]))]);
 }
 
 /** Return the end of a series' scale; all scales begin at zero. */
 function topOf(name) {
   if (name === "accuracy") return 1;
-  const [chart, side] = SERIES[name];
-  const shared = Object.keys(SERIES).filter(
-    (other) => SERIES[other][0] === chart && SERIES[other][1] === side,
-  );
-  return Math.max(1, ...shared.flatMap((other) => state.points[other].map(([, y]) => y)));
+  const scaleOf = ([chart, side]) => `${chart} ${side}`;
+  const shared = Object.keys(SERIES).filter((other) => scaleOf(SERIES[other]) === scaleOf(SERIES[name]));
+  return Math.max(1, ...shared.flatMap(pointsOf).map(([, y]) => y));
 }
 
 function drawSeries(name) {
@@ -71,13 +65,14 @@ function drawSeries(name) {
     key.append(make("i", ""), make("b", ""));
     find(".legend", figure).append(key);
   }
-  const points = state.points[name].filter(([step]) => step <= playback.shown);
+  const all = pointsOf(name);
+  const points = all.filter(([step]) => step <= playback.shown);
   const top = topOf(name);
   const written = (value) => (name === "accuracy" ? `${Math.round(100 * value)}%` : value.toFixed(2));
   svg.setAttribute("viewBox", `0 0 ${state.settings.recipe.steps} 1`);
   path.setAttribute("d", points.map(([x, y], i) => `${i ? "L" : "M"}${x} ${1 - y / top}`).join(""));
   const last = points.at(-1)?.[1];
-  if (state.points[name].length)
+  if (all.length)
     find(`.scale.${side}`, figure).replaceChildren(make("span", "", written(top)), make("span", "", "0"));
   key.lastChild.textContent = last === undefined ? label : `${label} ${written(last)}`;
   key.hidden = last === undefined;
@@ -86,7 +81,6 @@ function drawSeries(name) {
 function drawSlots() {
   const recent = state.steps.slice(0, playback.shown).slice(-SMOOTH);
   const slots = Math.max(0, ...recent.map((step) => step.slots.length));
-  const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
   const rows = Array.from({ length: slots }, (_, slot) => {
     const predictions = recent.map((step) => step.slots[slot]).filter(Boolean);
     const right = mean(predictions.map(([, share]) => share));

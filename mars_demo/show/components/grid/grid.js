@@ -8,14 +8,13 @@ import { draw, find, findAll, make, say, set } from "../dom.js";
 import { copyOf, documentOf, downloadPicture } from "../svg.js";
 import { UNIT, boxOf, grid, size } from "./layout.js";
 import { drawMatrix } from "./matrix.js";
-import { describe, words } from "./reasons.js";
+import { describe } from "./reasons.js";
 
 function render() {
   const { picture } = grid;
   find(".matrix").replaceChildren();
   say(find(".sentence"), picture ? "Point at a cell, or move with the arrow keys." : "");
   say(find(".caption"), picture?.caption ?? "");
-  find(".reads").hidden = true;
   find(".regions").replaceChildren();
   grid.here = null;
   if (!picture) return;
@@ -55,18 +54,6 @@ function pointAt(row, column) {
   say(find(".sentence"), describe(grid.picture, grid.here));
 }
 
-/** Write the tokens that a row sees; the others are greyed out. */
-function read(row) {
-  const { rows, columns, visible } = grid.picture;
-  const box = find(".reads");
-  box.hidden = false;
-  box.replaceChildren(make("b", "", `${words(rows[row])} reads: `));
-  columns.forEach((cell, column) => {
-    const text = cell.label === "MASK" ? " ▢" : cell.label;
-    box.append(make(cell === rows[row] ? "b" : "span", visible[row][column] === "1" ? "" : "unseen", text));
-  });
-}
-
 // ---------------------------------------------------------------------------------------- events
 
 function cellAt({ clientX, clientY }) {
@@ -77,28 +64,21 @@ function cellAt({ clientX, clientY }) {
   return inside ? { row, column } : null;
 }
 
-find(".matrix").addEventListener("pointermove", (event) => {
+function point(event) {
   const cell = grid.picture && cellAt(event);
   if (cell && (cell.row !== grid.here?.row || cell.column !== grid.here?.column))
     pointAt(cell.row, cell.column);
-});
-find(".matrix").addEventListener("click", (event) => {
-  const cell = grid.picture && cellAt(event);
-  if (!cell) return;
-  pointAt(cell.row, cell.column);
-  read(cell.row);
-});
+}
+find(".matrix").addEventListener("pointermove", point);
+find(".matrix").addEventListener("click", point); // a tap moves nothing
 
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 find(".plot").addEventListener("keydown", (event) => {
   const { picture, here } = grid;
-  if (!picture) return;
-  if (event.key in MOVES) {
-    const [down, right] = MOVES[event.key];
-    pointAt((here?.row ?? -down) + down, (here?.column ?? -right) + right);
-  } else if (event.key === "Enter" && here) read(here.row);
-  else return;
+  if (!picture || !(event.key in MOVES)) return;
+  const [down, right] = MOVES[event.key];
+  pointAt((here?.row ?? -down) + down, (here?.column ?? -right) + right);
   event.preventDefault();
   event.stopPropagation();
 });

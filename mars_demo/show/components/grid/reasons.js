@@ -11,45 +11,33 @@ const names = {
   mask: (cell) => `the mask at ${cell.position}`,
   group: (cell) => `the mask at ${cell.position} of group ${cell.block}`,
 };
-export const words = (cell) => names[cell.stream](cell);
+const words = (cell) => names[cell.stream](cell);
 
 /** Return why a row sees a column, or why not. */
 function because(row, column, isVisible) {
-  if (row === column) return "every position sees itself";
+  const [from, to] = [row.stream, column.stream];
   const later = column.position > row.position;
-  if (row.stream === "clean") {
-    if (column.stream === "noisy") return "the clean stream never sees the noisy one";
-    if (isVisible)
-      return later
-        ? "both are in the same block, which sees itself in both directions"
-        : "it comes earlier";
-    return "it comes later";
-  }
-  if (row.stream === "noisy") {
-    if (column.stream === "clean")
-      return isVisible
-        ? `it comes before block ${row.block}`
-        : `it is in block ${row.block} or after it: those tokens must be predicted`;
-    if (row.block !== column.block)
-      return `it is in block ${column.block}, and blocks do not see each other`;
+  const otherBlock = row.block !== column.block;
+  if (row === column) return "every position sees itself";
+  if (from === "clean" && to === "noisy") return "the clean stream never sees the noisy one";
+  if (from === "clean" && isVisible && later)
+    return "both are in the same block, which sees itself in both directions";
+  if (from === "noisy" && to === "clean")
     return isVisible
-      ? later
-        ? "a block sees itself in both directions"
-        : "it is in the same block and not later"
-      : "it comes later in the block";
-  }
-  if (column.stream === "cached") return "everything in the cache was accepted";
-  if (row.stream === "group") {
-    if (column.stream === "group" && column.block !== row.block)
-      return "groups do not see each other: each continues after a different number of drafts";
-    if (column.stream === "draft")
-      return `group ${row.block} assumes that exactly ${plural(row.block, "draft")} will be accepted`;
-  }
-  return isVisible
-    ? "it comes earlier"
-    : column.stream === "group"
-      ? "masks come after it"
-      : "it comes later";
+      ? `it comes before block ${row.block}`
+      : `it is in block ${row.block} or after it: those tokens must be predicted`;
+  if (from === "noisy" && otherBlock)
+    return `it is in block ${column.block}, and blocks do not see each other`;
+  if (from === "noisy" && !isVisible) return "it comes later in the block";
+  if (from === "noisy")
+    return later ? "a block sees itself in both directions" : "it is in the same block and not later";
+  if (to === "cached") return "everything in the cache was accepted";
+  if (from === "group" && to === "group" && otherBlock)
+    return "groups do not see each other: each continues after a different number of drafts";
+  if (from === "group" && to === "draft")
+    return `group ${row.block} assumes that exactly ${plural(row.block, "draft")} will be accepted`;
+  if (isVisible) return "it comes earlier";
+  return from !== "clean" && to === "group" ? "masks come after it" : "it comes later";
 }
 
 /** Describe a cell. */

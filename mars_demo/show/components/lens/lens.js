@@ -22,33 +22,19 @@ const nameOf = (layer) => {
 
 // ---------------------------------------------------------------------------------------- the table
 
-function heading(name, texts) {
+function heading(name, textOf) {
   const row = make("tr", "");
   const corner = set(make("th", "name", name), { scope: "row" });
-  row.append(corner, ...texts.map((text) => make("td", "head", text)));
+  row.append(corner, ...lens.slots.map((slot, index) => make("td", "head", textOf(slot, index))));
   return row;
 }
 
-function headings() {
-  const { slots, accepted } = lens;
-  const ticks = (slot) => (accepted !== null && slot < accepted ? " ✓" : "");
-  const settled = ({ settled: layer }) => (layer === null ? "–" : String(layer));
-  return [
-    heading(
-      "Slot",
-      slots.map((_, slot) => `${slot + 1}${ticks(slot)}`),
-    ),
-    heading(
-      "Predicted from",
-      slots.map(({ at }) => at),
-    ),
-    heading(
-      "Output",
-      slots.map(({ label }) => visible(label)),
-    ),
-    heading("Settled from layer", slots.map(settled)),
-  ];
-}
+const headings = () => [
+  heading("Slot", (_, index) => `${index + 1}${index < (lens.accepted ?? 0) ? " ✓" : ""}`),
+  heading("Predicted from", ({ at }) => at),
+  heading("Output", ({ label }) => visible(label)),
+  heading("Settled from layer", ({ settled }) => `${settled ?? "–"}`),
+];
 
 function rowOf(cells, layer) {
   const row = make("tr", "");

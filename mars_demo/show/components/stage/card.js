@@ -2,8 +2,7 @@
 
 import { fillBar, find, make, makeBar, say } from "../dom.js";
 import { percent, visible } from "../words.js";
-import { candidate, scoreName, scoreText } from "./passes.js";
-import { sourceText } from "./sources.js";
+import { candidate, scoreName, scoreText, sourceText } from "./passes.js";
 
 export function showCard(token, run, { pass: number, slot }, pinned) {
   const card = find(".card");

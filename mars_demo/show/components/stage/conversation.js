@@ -1,7 +1,6 @@
 // The conversation: the messages before the prompt, above the lanes. The next run continues it.
 
 import { constants, trigger } from "../component.js";
-import { drawnText } from "../code.js";
 import { find, make, say } from "../dom.js";
 import { modes } from "./modes.js";
 import { runs, redraw, stage, view } from "./state.js";
@@ -77,9 +76,8 @@ const WHO = { system: "System prompt", user: "You", assistant: "Answer" };
 function turnOf({ role, content, mode }) {
   const turn = make("li", "turn");
   turn.dataset.role = role;
-  const said = make("div", "said");
+  const said = make("div", "said", content);
   said.dir = "auto";
-  said.append(...drawnText(content));
   turn.append(make("b", "who", modes.get(mode ?? "")?.title ?? WHO[role]), said);
   return turn;
 }

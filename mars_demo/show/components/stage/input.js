@@ -12,7 +12,6 @@ import {
   copyLink,
   nextRecording,
   openFiles,
-  openLink,
   savePage,
   savePicture,
   saveRecord,
@@ -187,7 +186,7 @@ function listenToFields() {
   );
 }
 
-/** Open chosen and dropped files, and dropped links. */
+/** Open chosen and dropped files. */
 function listenToFiles() {
   find(".file").addEventListener("change", async ({ target }) => {
     await attempt(() => inView(openFiles(target.files)), target);
@@ -202,9 +201,7 @@ function listenToFiles() {
   element.addEventListener("drop", (event) => {
     event.preventDefault();
     dropping(false);
-    const { files } = event.dataTransfer;
-    const link = event.dataTransfer.getData("text/uri-list") || event.dataTransfer.getData("text/plain");
-    attempt(() => inView(files.length || !link ? openFiles(files) : openLink(link)), event.target);
+    attempt(() => inView(openFiles(event.dataTransfer.files)), event.target);
   });
 }
 

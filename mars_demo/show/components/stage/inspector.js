@@ -6,8 +6,7 @@ import { percent, tauText, visible } from "../words.js";
 import { branchOff, canBranch } from "./branches.js";
 import { alternative, whereOf } from "./card.js";
 import { baselineOf } from "./modes.js";
-import { earlierGuesses, scoreText } from "./passes.js";
-import { sourceText } from "./sources.js";
+import { earlierGuesses, scoreText, sourceText } from "./passes.js";
 import { stage, view } from "./state.js";
 import { attempt } from "./errors.js";
 

@@ -1,11 +1,9 @@
 // One side of the race: its answer, counters and strip of forwards.
 
 import { acceptedAt } from "../acceptance.js";
-import { codeIn } from "../code.js";
 import { draw, find, findAll, make, say, set } from "../dom.js";
 import { tauText, visible } from "../words.js";
-import { HUES, candidate, describe, isEnd } from "./passes.js";
-import { isCopy } from "./sources.js";
+import { candidate, colour, describe, isCopy, isEnd } from "./passes.js";
 
 const NICE = [1, 2, 5];
 
@@ -60,7 +58,6 @@ export class Lane {
       this.addBar(run.passes[index], index);
     }
     this.shown = run.passes.length;
-    this.markCode(this.shown);
     if (following) this.reveal(this.shown);
     this.markEdges();
   }
@@ -84,7 +81,7 @@ export class Lane {
 
   addTokens(pass, number) {
     const group = make("span", "pass");
-    group.dataset.hue = pass.pass % HUES;
+    colour(group, pass);
     group.setAttribute("role", "group");
     group.setAttribute("aria-label", `Forward ${pass.pass}`);
     pass.slots.slice(0, pass.accepted).forEach((slot, index) => {
@@ -104,18 +101,6 @@ export class Lane {
     this.answer.append(group);
   }
 
-  /** Mark the tokens of code in the text of the first `count` passes. */
-  markCode(count) {
-    const tokens = [...this.given, ...this.groups.slice(0, count).flatMap((group) => [...group.children])];
-    const codes = codeIn(tokens.map((token) => token.textContent).join(""));
-    let end = 0;
-    for (const token of tokens) {
-      const start = end;
-      end += token.textContent.length;
-      token.dataset.code = codes.find(({ from, to }) => from < end && start < to)?.kind ?? "";
-    }
-  }
-
   addBar(pass, number) {
     const bar = draw("rect", {
       x: this.run.startOf(number),
@@ -124,7 +109,7 @@ export class Lane {
       height: pass.accepted,
       "data-pass": number,
     });
-    bar.dataset.hue = pass.pass % HUES;
+    colour(bar, pass);
     this.bars.push(bar);
     find(".bars", this.root).append(bar);
     if (pass.tau === null || pass.slots.length < 2) return;
@@ -164,7 +149,6 @@ export class Lane {
       this.groups[index].classList.toggle("future", index >= until);
       this.bars[index].classList.toggle("future", index >= until);
     }
-    if (until !== this.shown) this.markCode(until);
     const ended = time === null && Boolean(run.done);
     if (ended && this.following) this.answer.scrollTop = 0;
     // Do not scroll back a visitor who has scrolled away during a replay.

@@ -1,11 +1,16 @@
 // What a run's record says: states of slots, settings and scores in words.
 
+import { constants } from "../component.js";
 import { percent, plural, tauText, visible } from "../words.js";
 
 /** @typedef {import("./run.js").Run} Run */
 /** @typedef {import("../record.js").Pass} Pass */
 
-export const HUES = 6; // the number of hues in stage.css
+const HUES = 6; // in stage.css
+
+/** Give a node the colour of a forward. */
+export const colour = (/** @type {any} */ node, /** @type {Pass} */ { pass }) =>
+  node.style.setProperty("--hue", `var(--hue-${pass % HUES})`);
 
 /**
  * Whether a slot is the accepted end token.
@@ -17,6 +22,13 @@ export const isEnd = (pass, index) => pass.stop === "eos" && index === pass.acce
 /** Return the text of a slot as the page shows it. */
 export const candidate = (/** @type {Pass} */ pass, /** @type {number} */ index) =>
   isEnd(pass, index) ? "end" : visible(pass.slots[index].text) || "…";
+
+/** Whether a slot is an n-gram draft, which has its own mark wherever it is shown. */
+export const isCopy = (/** @type {{ source?: string }} */ { source }) => source === "copy";
+
+/** Return a slot's source as a sentence; empty if it is not recorded. */
+export const sourceText = (/** @type {{ source?: string }} */ { source }) =>
+  source ? `Source: ${source} (${constants.sources[source]}).` : "";
 
 /**
  * Return the state of a slot after its pass, a key of `STATES` in window.js.
@@ -36,12 +48,6 @@ export function stateOf(run, number, index) {
 
 /** Whether a run's record can be evaluated at another τ: if it accepts slots from left to right. */
 export const allowsOtherTau = (/** @type {Run} */ { mode }) => mode.uses_tau && mode.beyond === "unread";
-
-/** Return the number of the mask group that a pass kept; null if none followed exactly the accepted drafts. */
-export function keptGroup(/** @type {Pass} */ pass) {
-  if (pass.groups === 1 && pass.drafts) return pass.verified === pass.drafts ? 0 : null;
-  return pass.verified;
-}
 
 /** Return a run's settings in words, with the current τ. */
 export function describe(/** @type {Run} */ { mode, settings }, /** @type {number} */ tau) {

@@ -4,7 +4,7 @@ import { draw, find, findAll, set } from "../dom.js";
 import { copyOf, documentOf, isClear, rounded } from "../svg.js";
 
 const [MARGIN, GAP] = [24, 16];
-const PARTS = ["heading", "lanes", "window", "closeup", "inspector", "difference", "why"];
+const PARTS = ["heading", "lanes", "window", "closeup", "inspector", "why"];
 /** @type {any} */
 const brush = document.createElement("canvas").getContext("2d"); // measures fonts
 

@@ -1,7 +1,7 @@
 // What a run's speed is made of, in sentences.
 
-import { plural, tauText } from "../words.js";
-import { allowsOtherWindow, bestAtTaus, bestWindow, curveThrough, predicted, sizesOf } from "./speed.js";
+import { plural } from "../words.js";
+import { allowsOtherWindow, bestWindow, curveThrough, predicted, sizesOf } from "./speed.js";
 
 /** Return the sentences. `points` are those of c(k); null if the cost of 1 position is unknown. */
 export function reasons(run, baseline, points) {
@@ -36,7 +36,7 @@ function measuredOf(run, baseline) {
 
 /** Format a speed-up; close to 1, the second decimal says which side is faster. */
 const written = (factor) => factor.toFixed(factor < 1.95 ? 2 : 1);
-export const times = (factor) => `${written(factor)}×`;
+const times = (factor) => `${written(factor)}×`;
 
 /** Explain the speed-up as tokens per forward divided by the cost of a forward. */
 function explained({ perForward, positions, ratio, factor }, speed) {
@@ -82,18 +82,4 @@ export function advisedWindow(run, points) {
   const { window } = bestWindow(run, curveThrough(points));
   const { settings } = run;
   return window === 1 || (window === settings.window && !settings.costs) ? null : window;
-}
-
-/** Return the best window at the run's τ (`own`) and at others: {name, window, factor, own}. */
-export function estimates(run, points) {
-  if (!points || !allowsOtherWindow(run) || run.passes.length < 2) return [];
-  const cost = curveThrough(points);
-  if (bestWindow(run, cost).largest < 2) return [];
-  const [tau, ...moved] = new Set(run.passes.map((pass) => pass.tau ?? 1));
-  const asRan = moved.length ? { tau: -1, name: "as recorded" } : { tau, name: tauText(tau) };
-  const own = { ...bestWindow(run, cost), ...asRan, own: true };
-  const others = bestAtTaus(run, cost)
-    .filter(({ tau }) => tau !== own.tau)
-    .map((row) => ({ ...row, name: tauText(row.tau), own: false }));
-  return [own, ...others].sort((a, b) => a.tau - b.tau);
 }

@@ -9,7 +9,7 @@ import { hideCard } from "./card.js";
 import { conversation, sendHistory } from "./conversation.js";
 import { fitAnswers } from "./fit.js";
 import { growHeat } from "./heat.js";
-import { keep, leaveOut } from "./history.js";
+import { keep } from "./history.js";
 import { Lane, scaleFor } from "./lane.js";
 import { hasBranches, requested } from "./link.js";
 import { compared, counterpartOf, inOrder, isBaseline } from "./modes.js";
@@ -17,7 +17,6 @@ import { firstDifference } from "./passes.js";
 import { Reader } from "./run.js";
 import { goTo } from "./replay.js";
 import { clear, focused, runs, redraw, stage, view } from "./state.js";
-import { plant } from "./tree.js";
 import { attempt, showError } from "./errors.js";
 
 let lines = new Lines(); // of a growing record; the same text may come more than once
@@ -34,14 +33,10 @@ function begin(live) {
 }
 
 /**
- * Show a record, or a list of records side by side.
- *
- * A `growing` record comes again with each new line of a race or a branch; the others are complete and
- * validated. `chosen`: by the visitor; `about`: further fields of the stage's state. Throw a sentence if
- * there are too many runs; the stage stays as it is.
+ * Show a complete and validated record, or a list of records side by side. `chosen`: by the visitor; `about`:
+ * further fields of the stage's state. Throw a sentence if there are too many runs; the stage stays as it is.
  */
-export function show(record, { growing = false, chosen = true, about = {} } = {}) {
-  if (growing) return follow(record);
+export function show(record, { chosen = true, about = {} } = {}) {
   const whole = new Reader();
   for (const text of [record].flat()) read(text, whole);
   begin(false);
@@ -51,7 +46,8 @@ export function show(record, { growing = false, chosen = true, about = {} } = {}
   grow();
 }
 
-function follow(record) {
+/** Show a growing record, which comes again with each new line of a race or a branch. */
+export function follow(record) {
   let anew = view.ended; // new lines after the end are a branch
   const fresh = lines.take(record, () => {
     begin(true);
@@ -94,13 +90,6 @@ export function leaveConversation() {
 export async function inView(shown) {
   await shown;
   find(".heading").scrollIntoView({ block: "nearest" });
-}
-
-/** Show a record beside the first one on the stage. */
-export function showAside(text, about) {
-  const [race] = stage.reader.races;
-  if (!race) throw new Error("The stage has no record to compare with yet.");
-  show([stage.reader.textOf(race), text], { about: { recording: stage.recording, ...about } });
 }
 
 function read(text, whole) {
@@ -151,7 +140,7 @@ function finish() {
   view.ended = true;
   const { runs: ended } = stage.reader;
   markDifferences(ended);
-  if (constants.main) rememberStage(ended);
+  if (constants.main && stage.live) rememberStage(ended);
   attempt(takeStep);
   if (!requested.pass || (requested.lane && !ended[requested.lane])) return;
   view.focus = requested.lane ?? view.focus;
@@ -161,21 +150,9 @@ function finish() {
 
 /** Keep a way to reopen the current stage. */
 function rememberStage(ended) {
-  const { reader, recording, beside, steps, live, raced } = stage;
+  const { reader, recording, beside, steps } = stage;
   const texts = reader.races.map((race) => reader.textOf(race));
-  const reopen = (more) =>
-    attempt(() => inView(show(texts, { about: { recording, beside, steps, ...more } })));
-  if (live) keep(ended, () => reopen());
-  else leaveOut(ended);
-  plant(ended, (name) => {
-    reopen({ raced });
-    focusOn(name);
-  });
-}
-
-function focusOn(name) {
-  view.focus = runs().find(({ settings }) => settings.run === name)?.lane ?? view.focus;
-  redraw();
+  keep(ended, () => attempt(() => inView(show(texts, { about: { recording, beside, steps } }))));
 }
 
 /** Mark the first difference between an answer and its counterpart, in both lanes. */

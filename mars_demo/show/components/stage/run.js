@@ -84,13 +84,9 @@ export class Run {
     return [...this.given.map(([id]) => id), ...this.ids];
   }
 
-  /** The token texts of the whole answer, including its given beginning. */
-  get texts() {
-    return [...this.given.map(([, text]) => text), ...this.accepted.map(({ text }) => text)];
-  }
-
+  /** The text of the whole answer, including its given beginning. */
   get text() {
-    return this.texts.join("");
+    return [...this.given.map(([, text]) => text), ...this.accepted.map(({ text }) => text)].join("");
   }
 
   /** The number of forwards, including those that only put a block into the block-level cache. */

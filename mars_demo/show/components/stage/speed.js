@@ -1,15 +1,12 @@
 // What a run's speed is made of: the cost of its forwards, what they accepted, and estimates for other
 // windows. No drawing here. c(k), the cost of a forward of k positions, is measured in decoding/pace.py.
 
-import { acceptedAt } from "../acceptance.js";
 import { allowsOtherTau } from "./passes.js";
 
-const TAUS = [0.5, 0.7, 0.8, 0.9, 0.95, 0.99];
 const LARGEST = 64; // slots of a window
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 const mean = (values) => sum(values) / values.length;
-const isAmount = (value) => Number.isFinite(value) && Number(value) > 0;
 
 function median(values) {
   const sorted = values.toSorted((a, b) => a - b);
@@ -18,8 +15,7 @@ function median(values) {
 }
 
 /** Return the forwards after the prefill, whose cost is that of the prompt. */
-const later = (run) =>
-  run.passes.slice(1).filter(({ positions, ms }) => isAmount(positions) && isAmount(ms));
+const later = (run) => run.passes.slice(1);
 
 /**
  * Return the number and the median time of the forwards of each size, in ascending order of positions.
@@ -33,22 +29,15 @@ export function sizesOf(run) {
 
 // -------------------------------------------------------------------------------------------- costs
 
-/** Return the points of c(k) that the server measured; null if the record has none. */
-export function knownCosts({ settings: { costs } }) {
-  if (!Array.isArray(costs) || costs.length < 2) return null;
-  if (!costs.every((point) => point?.length === 2 && [...point].every(isAmount))) return null;
-  return costs.slice(1).every(([k], index) => k > costs[index][0]) ? costs : null;
-}
-
 /**
- * Return the measured points of c(k), or those of the race: the median of the baseline's forwards of 1
- * position, and the mean of the run's forwards. Return null if the cost of 1 position is unknown.
+ * Return the points of c(k) that the server measured, or those of the race: the median of the baseline's
+ * forwards of 1 position, and the mean of the run's forwards. Return null if the cost of 1 position is unknown.
  */
 export function costPoints(run, baseline) {
+  if (run.settings.costs?.length) return run.settings.costs;
   const one = (baseline ? sizesOf(baseline) : []).find(({ positions }) => positions === 1);
   const forwards = later(run);
-  const recorded = knownCosts(run);
-  if (recorded || !one || !forwards.length) return recorded;
+  if (!one || !forwards.length) return null;
   const positions = mean(forwards.map((pass) => pass.positions));
   const ms = mean(forwards.map((pass) => pass.ms));
   return [
@@ -83,9 +72,9 @@ export function predicted(run, cost) {
  * Return the decided and the accepted slots of a forward. Slots after the end of an answer are undecided;
  * so are drafts that the next forward verifies.
  */
-function outcomeOf(run, pass, accepted = pass.accepted) {
-  if (pass.stop) return { slots: pass.accepted, accepted };
-  return { slots: run.mode.beyond === "draft" ? (pass.drafts ?? 0) + 1 : pass.slots.length, accepted };
+function outcomeOf(run, { accepted, drafts = 0, slots, stop }) {
+  if (stop) return { slots: accepted, accepted };
+  return { slots: run.mode.beyond === "draft" ? drafts + 1 : slots.length, accepted };
 }
 
 const mostSlots = (outcomes) => Math.min(LARGEST, Math.max(0, ...outcomes.map(({ slots }) => slots)));
@@ -118,48 +107,25 @@ function chancesOf(outcomes) {
   return chances;
 }
 
-/** Return the speed-ups over one token at a time of windows of 1, 2, … slots. */
-function factorsOf(outcomes, cost) {
-  const chances = chancesOf(outcomes);
-  return chances.map((_, masks) => {
-    const tokens = sum(chances.slice(0, masks + 1));
-    return (tokens * cost(1)) / cost(masks + tokens); // its masks, and the tokens accepted before
-  });
-}
-
 /**
  * Whether a run's slots allow estimates for other windows: not if its forwards depend on a second model's
  * drafts.
  */
 export const allowsOtherWindow = (run) => allowsOtherTau(run) && !run.mode.needs_draft;
 
-function bestOf(outcomes, cost) {
-  const factors = factorsOf(outcomes, cost);
-  const factor = Math.max(...factors);
-  return {
-    window: factors.indexOf(factor) + 1,
-    factor,
-    largest: factors.length,
-    full: factors[factors.length - 1],
-  };
-}
-
 /**
- * Return the fastest window for what the run accepted and its speed-up (`factor`), and the largest window
- * that can be estimated and its speed-up (`full`).
+ * Return the fastest window for what the run accepted and its speed-up over one token at a time (`factor`),
+ * and the largest window that can be estimated and its speed-up (`full`).
  */
-export const bestWindow = (run, cost) =>
-  bestOf(
-    run.passes.map((pass) => outcomeOf(run, pass)),
-    cost,
-  );
-
-/** Return the fastest window at other thresholds, with each forward evaluated on its own. */
-export const bestAtTaus = (run, cost) =>
-  TAUS.map((tau) => {
-    const outcomes = run.passes.map((pass) => outcomeOf(run, pass, acceptedAt(pass, tau)));
-    return { tau, ...bestOf(outcomes, cost) };
+export function bestWindow(run, cost) {
+  const chances = chancesOf(run.passes.map((pass) => outcomeOf(run, pass)));
+  const factors = chances.map((_, masks) => {
+    const tokens = sum(chances.slice(0, masks + 1));
+    return (tokens * cost(1)) / cost(masks + tokens); // its masks, and the tokens accepted before
   });
+  const factor = Math.max(...factors);
+  return { window: factors.indexOf(factor) + 1, factor, largest: factors.length, full: factors.at(-1) };
+}
 
 // -------------------------------------------------------------------------------------------- time
 

@@ -9,19 +9,17 @@ import { queryValue } from "../../url.js";
 import { drawShares, drawWhatIf } from "./shares.js";
 import { drawConversation, offerReply } from "./conversation.js";
 import { queueSteps } from "./branches.js";
-import { drawDifference } from "./difference.js";
 import { columnOf, drawHeatAt, drawHeatLegend, growHeat, showHeatUntil } from "./heat.js";
 import { listen } from "./input.js";
 import { drawInspector } from "./inspector.js";
 import { hasBranches, opening, requested, updateUrlSoon } from "./link.js";
-import { baselineOf, compared, counterpartOf } from "./modes.js";
+import { baselineOf } from "./modes.js";
 import { drawCause, takeExamples } from "./offers.js";
-import { leaveConversation, show } from "./records.js";
+import { follow, leaveConversation, show } from "./records.js";
 import { drawReplay, introduce } from "./replay.js";
 import { listRecordings, showBeside, showRecording } from "./tools.js";
 import { drawWith, focused, runs, selection, shownPass, stage, view } from "./state.js";
 import { attempt } from "./errors.js";
-import { drawSources } from "./sources.js";
 import { verdict, warnings } from "./verdict.js";
 import { drawWhy } from "./why.js";
 import { drawWindow } from "./window.js";
@@ -107,11 +105,9 @@ function drawCloseUp() {
   growHeat(run);
   showHeatUntil(shown);
   drawShares(run, shown);
-  drawSources(find(".sources"), run?.accepted.slice(0, run.totals[shown - 1] ?? 0) ?? []);
   markWhatIf(run);
   drawWhatIf(run, lane === view.focus ? number : shown - 1, view.whatIf);
   drawInspector();
-  drawPair(run);
   drawWhy(run, run && baselineOf(run, stage.reader.runs), stage.reader.over);
   light(lane, selection() || view.time !== null ? number : null, slot);
 }
@@ -127,17 +123,6 @@ function markWhatIf(run) {
   marked = { run, tau };
   for (const lane of Object.values(view.lanes)) lane.drawAt(lane.name === view.focus ? tau : null);
   drawHeatAt(tau);
-}
-
-/**
- * Draw the first difference of the run in focus and its counterpart; for a baseline, of the first compared
- * run.
- */
-function drawPair(run) {
-  const all = stage.reader.runs;
-  const pair = (one) => one && [one, counterpartOf(one, all)];
-  const [one, other] = pair(run)?.[1] ? pair(run) : (pair(compared(all)[0]) ?? []);
-  drawDifference(one, other, stage.reader.over);
 }
 
 let lit = [];
@@ -180,11 +165,11 @@ if (constants.main) {
 }
 // Events of other scripts: a record to show, a prompt that begins a new conversation, and examples.
 find(".stage").addEventListener("record", ({ detail }) => attempt(() => show(detail)));
-find(".stage").addEventListener("growing", ({ detail }) => show(detail, { growing: true }));
+find(".stage").addEventListener("growing", ({ detail }) => follow(detail));
 find(".stage").addEventListener("anew", leaveConversation);
 find(".stage").addEventListener("examples", ({ detail }) => takeExamples(detail));
-const follow = () => show(props.value || "", { growing: true });
-watch("value", follow);
+const update = () => follow(props.value || "");
+watch("value", update);
 if (props.whole) attempt(() => show(props.value));
-else follow();
+else update();
 render();

@@ -1,12 +1,12 @@
 // The tools below the stage: recorded runs, files, pictures and links.
 
 import { constants, server, trigger } from "../component.js";
-import { find, make, say } from "../dom.js";
+import { find, say } from "../dom.js";
 import { download, downloadPicture } from "../svg.js";
 import { nameRecording, queryValue } from "../../url.js";
 import { conversation } from "./conversation.js";
 import { pictureOf } from "./picture.js";
-import { inView, show, showAside } from "./records.js";
+import { inView, show } from "./records.js";
 import { runs, stage } from "./state.js";
 
 // Gradio does not throw when a server function fails: its result is then no text.
@@ -32,23 +32,18 @@ export function nextRecording() {
 
 /** Show a recorded run beside the stage's first record; without an id, only that record. */
 export async function showBeside(id) {
-  if (id) return showAside(await recordingOf(id), { beside: id });
+  const other = id && (await recordingOf(id));
   const [race] = stage.reader.races;
-  show(stage.reader.textOf(race), { about: { recording: stage.recording } });
+  if (!race) throw new Error("The stage has no record to compare with yet.");
+  const first = stage.reader.textOf(race);
+  show(other ? [first, other] : first, { about: { recording: stage.recording, beside: id || null } });
 }
 
 export function listRecordings() {
-  const options = () => constants.recordings.map(({ id, title }) => optionOf(id, title));
-  const none = optionOf("", "choose…");
-  none.disabled = true;
+  const options = () => constants.recordings.map(({ id, title }) => new Option(title, id));
+  const none = Object.assign(new Option("choose…", ""), { disabled: true });
   find(".recordings").append(none, ...options());
-  find(".beside").append(optionOf("", "nothing"), ...options());
-}
-
-function optionOf(value, text) {
-  const option = make("option", "", text);
-  option.value = value;
-  return option;
+  find(".beside").append(new Option("nothing", ""), ...options());
 }
 
 /** Show files side by side once the server has validated them. */
@@ -66,14 +61,6 @@ async function validated(file) {
     throw new Error(`The server did not check ${file.name}. Try again in a moment.`);
   if (refusal) throw new Error(refusal);
   return text;
-}
-
-/** Show the recorded run that a link names beside the stage's first record. */
-export function openLink(text) {
-  const id = constants.main && URL.canParse(text) && new URL(text).searchParams.get("run");
-  if (!constants.recordings.some((one) => one.id === id))
-    throw new Error("Drop one or two records, or a link to a recorded run.");
-  return showBeside(id);
 }
 
 const fileName = () => `mars-${runs()[0]?.settings.run ?? "stage"}`.replaceAll(/[^\w-]/g, "");

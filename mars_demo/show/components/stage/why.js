@@ -4,7 +4,7 @@
 import { constants, trigger } from "../component.js";
 import { drawBars, find, make, say, set } from "../dom.js";
 import { plural } from "../words.js";
-import { advisedWindow, estimates, reasons, times } from "./reasons.js";
+import { advisedWindow, reasons } from "./reasons.js";
 import { costPoints, sizesOf, slotsOf, timesOf } from "./speed.js";
 
 let drawn = null; // the run
@@ -27,7 +27,6 @@ export function drawWhy(run, baseline, over) {
   find(".cost", panel).hidden = !costs.length;
   drawBars(find(".by-slot", panel), slotRows(run));
   drawTimes(find(".times", panel), run);
-  drawEstimates(find(".estimates", panel), run === baseline ? [] : estimates(run, points));
 }
 
 /** Return the button that sets the page's window, if there is one to recommend. */
@@ -92,24 +91,5 @@ function drawTimes(figure, run) {
   say(
     find(".times-words", figure),
     `The clock counts forwards only, not the page or the connection.${missing}`,
-  );
-}
-
-// ------------------------------------------------------------------------------------- other windows
-
-/** Draw a row per τ: {name, window, factor, own}. */
-function drawEstimates(figure, rows) {
-  figure.hidden = !rows.length;
-  find("tbody", figure).replaceChildren(
-    ...rows.map(({ name, window, factor, own }) => {
-      const row = make("tr", own ? "own" : "");
-      row.append(
-        make("th", "", name),
-        make("td", "", plural(window, "slot")),
-        make("td", "", times(factor)),
-      );
-      row.firstChild.scope = "row";
-      return row;
-    }),
   );
 }

@@ -2,8 +2,7 @@
 
 import { find, make, makeBar, say } from "../dom.js";
 import { plural, tauText, visible } from "../words.js";
-import { HUES, candidate, keptGroup, scoreText, stateOf } from "./passes.js";
-import { isCopy } from "./sources.js";
+import { candidate, colour, isCopy, scoreText, stateOf } from "./passes.js";
 
 const STATES = {
   accepted: ["✓", "accepted"],
@@ -54,16 +53,7 @@ function captionOf(pass) {
     ? ` (made in ${plural(pass.draft_forwards, "forward")} of the draft model)`
     : "";
   const verified = `${pass.verified} of ${plural(pass.drafts, "draft")}${drafted} verified`;
-  return `${start}${verified}, ${pass.accepted} accepted${tau}${masksOf(pass)}`;
-}
-
-/** Return which mask group a verifying forward kept. */
-function masksOf(pass) {
-  if (pass.stop || !pass.groups) return "";
-  if (pass.slots.slice(pass.accepted).some(isCopy)) return "; the next drafts are n-gram drafts";
-  const kept = keptGroup(pass);
-  if (pass.groups > 1) return `; mask group ${kept} of 0–${pass.groups - 1} kept`;
-  return kept === null ? "; its masks followed a wrong draft, dropped" : "; its masks kept";
+  return `${start}${verified}, ${pass.accepted} accepted${tau}`;
 }
 
 /** Draw the window; `chosen` is the slot to highlight. */
@@ -85,7 +75,7 @@ function drawRows(list, run, pass, rows, chosen, threshold) {
   if (pass) {
     list.style.setProperty("--window", run.rows);
     list.dataset.beyond = run.mode.beyond;
-    list.dataset.hue = pass.pass % HUES;
+    colour(list, pass);
   }
   list.replaceChildren(...rows.map((row) => nodeOf(run, row, chosen)));
 }

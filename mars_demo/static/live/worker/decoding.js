@@ -7,7 +7,6 @@ import { marked, read } from "./reading.js";
 
 /**
  * @typedef {import("./answer.js").Answer} Answer
- * @typedef {import("../../../show/components/acceptance.js").Criterion} Criterion
  * @typedef {import("./reading.js").Reading} Reading
  * @typedef {import("../../../show/components/record.js").Pass} Pass
  */
@@ -162,16 +161,15 @@ const masksFor = ({ window: slots }, room) => Math.max(0, Math.min(slots - 1, ro
  * Run one strategy on one engine, forward by forward, and yield its passes.
  * @param {Engine} engine
  * @param {Strategy} strategy
- * @param {Criterion} criterion
  * @returns {AsyncGenerator<Pass, void, void>}
  */
-export async function* drive(engine, strategy, criterion) {
+export async function* drive(engine, strategy) {
   for (const forward of strategy) {
     const { layout, first } = /** @type {Forward} */ (forward);
     const started = performance.now();
     const logits = await engine.forward(layout, first);
     const computed = performance.now();
-    const readings = read(logits, layout.ids.length - first, criterion);
+    const readings = read(logits, layout.ids.length - first);
     const [model_ms, read_ms] = [computed - started, performance.now() - computed];
     const { step, keep } = /** @type {Outcome} */ (strategy.next(readings).value);
     engine.commit(keep);

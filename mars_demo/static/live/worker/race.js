@@ -1,8 +1,7 @@
 // A fair race of several modes on one prompt: each run's clock counts its own forwards only, and the run
 // whose clock is behind takes the next one, as in mars_demo/ui/racing.py.
 
-import { CRITERIA } from "../../../show/components/acceptance.js";
-import { passLine } from "../../../show/components/record.js";
+import { line } from "../../../show/components/record.js";
 import { Answer } from "./answer.js";
 import { drive, lossless, verification, windowStrategy } from "./decoding.js";
 import { Refusal } from "./refusal.js";
@@ -28,7 +27,6 @@ import { Run } from "./run.js";
  * @typedef {object} RaceRequest
  * @property {string} prompt
  * @property {string[]} modes
- * @property {import("../../../show/components/acceptance.js").Criterion} criterion
  * @property {number} maxNewTokens
  */
 
@@ -40,7 +38,6 @@ const MODES = {
   mars: { strategy: windowStrategy, usesTau: true, window: (largest) => largest },
   lossless: { strategy: lossless, usesTau: false, window: (largest) => largest },
 };
-const LONGEST = 20_000; // characters of a prompt, as in the app
 const WARM = 2; // forwards after a pause, as in the app
 
 /**
@@ -59,32 +56,27 @@ export async function* race(model, request, knobs) {
   let failure = null;
   /** @type {Engine | undefined} */
   let spare;
+  for (const [lane, run] of runs) yield line(lane, run.settings);
   try {
-    for (const [lane, run] of runs) yield run.firstLine(lane);
-    try {
-      while (runs.size && !knobs.stopped) {
-        const [lane, run] = [...runs].reduce((one, other) => (other[1].ms < one[1].ms ? other : one));
-        const pass = await run.step();
-        yield passLine(lane, pass);
-        if (run.stop) {
-          yield run.lastLine(lane);
-          runs.delete(lane);
-          await run.close();
-        }
-        await knobs.pause(pass.ms);
-        if (!knobs.watched || knobs.stopped) continue;
-        spare ??= model.newEngine();
-        await warm(spare);
+    while (runs.size && !knobs.stopped) {
+      const [lane, run] = [...runs].reduce((one, other) => (other[1].ms < one[1].ms ? other : one));
+      const pass = await run.step();
+      yield line(lane, pass);
+      if (run.stop) {
+        yield line(lane, run.closing);
+        runs.delete(lane);
       }
-    } catch (error) {
-      failure = { error };
+      await knobs.pause(pass.ms);
+      if (!knobs.watched || knobs.stopped) continue;
+      spare ??= model.newEngine();
+      await warm(spare);
     }
-    for (const [lane, run] of runs) {
-      run.stop = "stopped";
-      yield run.lastLine(lane);
-    }
-  } finally {
-    for (const run of runs.values()) await run.close();
+  } catch (error) {
+    failure = { error };
+  }
+  for (const [lane, run] of runs) {
+    run.stop = "stopped";
+    yield line(lane, run.closing);
   }
   if (failure) throw failure.error;
 }
@@ -101,8 +93,8 @@ async function warm(/** @type {Engine} */ engine) {
  * @param {Knobs} knobs
  */
 function prepare({ description, device, tokens, newEngine }, request, knobs) {
-  check(description, request);
-  const { prompt, modes, criterion, maxNewTokens } = request;
+  const { prompt, modes, maxNewTokens } = request;
+  check(prompt);
   const promptIds = tokens.encodePrompt(prompt);
   const room = description.context - promptIds.length;
   if (room < 1)
@@ -112,7 +104,7 @@ function prepare({ description, device, tokens, newEngine }, request, knobs) {
     );
   const lanes = modes.map((name) => {
     const mode = MODES[name];
-    const [window, tau] = [mode.window(description.window), () => (mode.usesTau ? threshold(knobs) : null)];
+    const [window, tau] = [mode.window(description.window), () => (mode.usesTau ? knobs.tau : null)];
     const answer = new Answer(tokens, new Set(description.end_ids), Math.min(maxNewTokens, room));
     const strategy = mode.strategy(answer, promptIds, { window, tau, maskId: description.mask_id });
     const settings = {
@@ -126,42 +118,21 @@ function prepare({ description, device, tokens, newEngine }, request, knobs) {
       device,
       dtype: description.dtype,
       max_new_tokens: maxNewTokens,
-      criterion,
+      criterion: "probability",
       run: randomHex(),
       schema: 2,
       raw: description.raw || undefined,
     };
-    return /** @type {const} */ ([name, new Run(settings, drive(newEngine(), strategy, criterion))]);
+    return /** @type {const} */ ([name, new Run(settings, drive(newEngine(), strategy))]);
   });
   return new Map(lanes);
 }
 
-/**
- * Throw a sentence if a request is not valid.
- * @param {Description} description
- * @param {RaceRequest} request
- */
-function check(description, { prompt, modes, criterion, maxNewTokens }) {
+/** Throw a sentence if a prompt is not valid. The page's controls have valid values only. */
+function check(/** @type {string} */ prompt) {
   if (!prompt.trim()) throw new Refusal("The prompt is empty; write something for the model to answer.");
-  if (prompt.length > LONGEST)
-    throw new Refusal(`The prompt has ${prompt.length} characters; the limit is ${LONGEST}.`);
   if (/\p{Surrogate}/u.test(prompt))
     throw new Refusal("The prompt contains half of a character (a lone surrogate).");
-  const impossible = modes.find((mode) => !Object.hasOwn(MODES, mode) || !description.modes.includes(mode));
-  if (impossible !== undefined)
-    throw new Refusal(
-      `${description.name} cannot run mode ${impossible}. Choose from ${description.modes.join(", ")}.`,
-    );
-  if (!Object.hasOwn(CRITERIA, criterion))
-    throw new Refusal(`Unknown criterion '${criterion}'. Choose from ${Object.keys(CRITERIA).join(", ")}.`);
-  if (!Number.isInteger(maxNewTokens) || maxNewTokens < 1)
-    throw new Refusal(`max_new_tokens must be at least 1, not ${maxNewTokens}.`);
-}
-
-/** Return the current τ. */
-function threshold(/** @type {Knobs} */ { tau }) {
-  if (!(tau >= 0 && tau <= 1)) throw new Refusal(`τ must be between 0 and 1, not ${tau}.`);
-  return tau;
 }
 
 /** Return 8 random hex digits. */

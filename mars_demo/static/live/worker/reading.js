@@ -1,18 +1,14 @@
 // Readings of logits: the chosen token of each slot, its score and the alternatives, as in decoding/reading.py.
 
-import { CRITERIA } from "../../../show/components/acceptance.js";
-
 /**
  * The reading of a slot: its token, score, and candidates, best first, with their probabilities.
  * @typedef {object} Reading
  * @property {number} token
- * @property {number} score from 0 to 1 (certain)
+ * @property {number} score its probability
  * @property {number[]} candidates
  * @property {number[]} probabilities
  * @property {string} source the source of the token, one of `fields.SOURCES`
  */
-
-/** @typedef {import("../../../show/components/acceptance.js").Criterion} Criterion */
 
 const ALTERNATIVES = 5; // candidates recorded for each slot
 
@@ -27,42 +23,27 @@ export const marked = (readings, source) => readings.map((reading) => ({ ...read
  * Return a reading per slot of logits [slots, vocabulary], greedily.
  * @param {Float32Array} logits
  * @param {number} slots
- * @param {Criterion} criterion
  */
-export function read(logits, slots, criterion) {
+export function read(logits, slots) {
   const vocabulary = logits.length / slots;
   return Array.from({ length: slots }, (_, slot) =>
-    measure(logits.subarray(slot * vocabulary, (slot + 1) * vocabulary), criterion),
+    measure(logits.subarray(slot * vocabulary, (slot + 1) * vocabulary)),
   );
 }
 
 /**
  * Return the reading of one slot.
  * @param {Float32Array} logits
- * @param {Criterion} criterion
  * @returns {Reading}
  */
-function measure(logits, criterion) {
+function measure(logits) {
   const candidates = largest(logits, ALTERNATIVES);
   const [token] = candidates;
   const most = logits[token]; // subtracted, so that no exponential overflows
   let total = 0;
   for (const logit of logits) total += Math.exp(logit - most);
   const probabilities = candidates.map((candidate) => Math.exp(logits[candidate] - most) / total);
-  const score = CRITERIA[criterion](probabilities, () => minusEntropy(logits, most, total));
-  return { token, score, candidates, probabilities, source: "model" };
-}
-
-/**
- * Return Σ p log p of the probabilities p = exp(logit - most) / total.
- * @param {Float32Array} logits
- * @param {number} most
- * @param {number} total
- */
-function minusEntropy(logits, most, total) {
-  let sum = 0;
-  for (const logit of logits) sum += Math.exp(logit - most) * (logit - most);
-  return sum / total - Math.log(total);
+  return { token, score: probabilities[0], candidates, probabilities, source: "model" };
 }
 
 /** Return the indices of the largest values, largest first; of equal values the first one. */

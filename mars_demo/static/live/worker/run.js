@@ -1,7 +1,5 @@
 // A running or finished answer, as in core/trace.py.
 
-import { line, msOf, rounded } from "../../../show/components/record.js";
-
 /** @typedef {import("../../../show/components/record.js").Pass} Pass */
 
 /** An answer with its settings, and what its closing line counts. */
@@ -11,7 +9,6 @@ export class Run {
   tokens = 0;
   forwards = 0;
   ms = 0; // its own forwards
-  #written = 0; // the sum of the rounded times
 
   /**
    * @param {object} settings the first line
@@ -30,23 +27,12 @@ export class Run {
     this.tokens += pass.accepted;
     this.forwards++;
     this.ms += pass.ms;
-    this.#written += msOf(pass.ms) ?? 0;
     return pass;
   }
 
-  /** Free the resources of the run. */
-  async close() {
-    await this.passes.return();
-  }
-
-  /** @param {string} lane */
-  firstLine(lane) {
-    return line(lane, this.settings);
-  }
-
-  /** @param {string} lane */
-  lastLine(lane) {
-    const { tokens, forwards, stop } = this;
-    return line(lane, { tokens, forwards, seconds: rounded(this.#written / 1000, 4), stop, done: true });
+  /** The last line. */
+  get closing() {
+    const { tokens, forwards, ms, stop } = this;
+    return { tokens, forwards, seconds: ms / 1000, stop, done: true };
   }
 }

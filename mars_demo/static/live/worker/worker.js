@@ -1,7 +1,7 @@
 // A web worker of the live page: it loads one model, then it runs races, one after the other.
 //
-// Messages to it: {load: {url, device}}, {race: {prompt, modes, criterion, tau, watched, maxNewTokens}}, {tau},
-// {watched}, {stop: true}.
+// Messages to it: {load: {url, device}}, {race: {prompt, modes, tau, watched, maxNewTokens}}, {tau}, {watched},
+// {stop: true}.
 // Messages from it: {progress: {done, total}}, {ready: description}, {lines}, {over: true}, {error: sentence}.
 // The load ends with `ready` or `error`, a race with `over` or `error`. WebAssembly does not give back memory
 // before its worker ends, so another model needs another worker.

@@ -1,32 +1,31 @@
 """The base class of the custom components."""
 
-import json
 from typing import Any
 
 import gradio as gr
 
-from mars_demo.show.scripts import COMPONENTS, SCRIPT_URL
+from mars_demo.show.components.figure import Figure
+from mars_demo.show.scripts import SCRIPT_URL
 
 GIVEN = "element, props, watch, trigger, server"  # the arguments of a component's script in Gradio
 
 
 class Drawing(gr.HTML):
-    """A `gr.HTML` made of a folder beside this file: `NAME/NAME.html`, `.css` and `.js`.
+    """A `gr.HTML` that draws a `Figure`.
 
-    The template is fixed and contains no values, which Gradio would read as HTML and as JavaScript. The
-    value is data that the scripts draw. The scripts' `constants` are part of the line that starts them,
-    since Gradio forgets the properties of a hidden component. Subclasses list their own events in `EVENTS`.
-    `settings` are those of `gr.HTML`.
+    The scripts bring its HTML and draw its value, which Gradio would read as HTML and as JavaScript. Their
+    `constants` are part of the line that starts them, since Gradio forgets the properties of a hidden
+    component. Subclasses list their own events in `EVENTS`. `settings` are those of `gr.HTML`.
     """
 
     EVENTS: list = []
 
     def __init__(self, drawing: str, value: str = "", *, constants: Any = None, **settings: Any):
-        self.drawing, self.constants_json = drawing, json.dumps(constants)
+        self.figure = figure = Figure(drawing, constants)
         super().__init__(
             value,
-            html_template=(COMPONENTS / drawing / f"{drawing}.html").read_text("utf-8"),
-            js_on_load=f"marsDemo.{drawing}({{ {GIVEN}, constants: {self.constants_json} }});",
+            html_template="",  # the scripts fill the element
+            js_on_load=f"marsDemo.{drawing}({{ {GIVEN}, constants: {figure.constants_json} }});",
             head=f'<script src="{SCRIPT_URL}"></script>',
             apply_default_css=False,
             **{"elem_id": drawing.replace("_", "-"), **settings},
