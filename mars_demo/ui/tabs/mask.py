@@ -58,6 +58,13 @@ def adjust(sent: Sent | None, *settings):
     return *(gr.update(**update) for update in chosen.ranges().values()), *_see(sent, chosen.fitted())
 
 
+def adjust_unless_drawn(sent: Sent | None, sentence: str, *settings):
+    """Do the same for a new sentence; skip that of a sent forward, before its other settings arrive."""
+    if sent and sentence == sent.settings.sentence:
+        return [gr.skip()] * (len(DEPENDENT) + 2)
+    return adjust(sent, sentence, *settings)
+
+
 def opened(shown: str, request: gr.Request, *settings):
     """Fill the tab when it is first opened, with the settings in the URL and their picture.
 
@@ -139,7 +146,7 @@ def build(page: Page, tab: gr.Tab) -> None:
     tab.select(opened, [grid, *settings], [*settings, *pictures], **QUIET)
     # A `change` event, because pasting a text fires no `input` event.
     given = [sent, *settings]
-    c.sentence.change(adjust, given, [*dependent, *pictures], **LIVE)
+    c.sentence.change(adjust_unless_drawn, given, [*dependent, *pictures], **LIVE)
     others = c["model", "kind", "length", "look"]
     gr.on([one.input for one in others], adjust, given, [*dependent, *pictures], **LIVE)
     gr.on([one.input for one in (*dependent, c.lens)], see, given, pictures, **LIVE)
