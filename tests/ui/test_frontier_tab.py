@@ -65,7 +65,7 @@ def test_recorded_points_appear_at_once_and_a_prompt_is_raced(open_tab, mars_tin
     pick(page, LOW)
     different = SWEPT.find(LOW).different
     worst = next(one for one in different if not one.right)
-    graded = re.compile(rf"✗.*\b{worst.leaves + 1}$")
+    graded = re.compile(rf"✗.*\b{worst.leaves + 1}\b")
     first = [SWEPT.prompts[worst.number], worst.text, graded]
     expect(cells(rows(page, "answers").first)).to_have_text(first)
     text = next(prompt for one in different[::-1] if "\n" not in (prompt := SWEPT.prompts[one.number]))
