@@ -62,7 +62,7 @@ def stage_url():
 def gallery(tmp_path_factory):
     """Write the gallery, with its live page and the smallest model."""
     folder = tmp_path_factory.mktemp("site") / "gallery"
-    write(folder, None, ["mars-tiny"], "me/site")
+    write(folder, ["mars-tiny"], "me/site")
     return folder
 
 
