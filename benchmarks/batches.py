@@ -8,35 +8,104 @@ All methods answer the same held-out prompts and take turns in each round.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 from benchmarks import report
 from benchmarks.timing import take_turns
 from mars_demo import tasks
-from mars_demo.evaluation import results, throughput
-from mars_demo.evaluation.throughput import Result
+from mars_demo.core.acceptance import TAU
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import results
+from mars_demo.models.chat import encode_prompt, left_padded, pad_id
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
+from mars_demo.serving.batch_sequence import lossless_window
+from mars_demo.serving.decode_batch import decode_batch
+from mars_demo.show.schedules import waiting
 
 FILE = "batches.json"
+MAX_NEW_TOKENS = 128
+CACHE_BLOCKS = (4, 8, 16, 32, 64, 128)
+GENERATE, BASELINE = "AR, transformers generate", "AR, continuous"
 SHOWN = (
-    throughput.GENERATE,
+    GENERATE,
     "MARS τ = 0.95, block cache",
     "MARS τ = 0.95, per-sequence cache",
     "lossless, per-sequence cache",
 )
+Counts = dict[str, float]
 
 
-def methods(checkpoint: Checkpoint, size: int) -> dict[str, Callable[[Sequence[str]], Result]]:
-    def ours(name: str, method: throughput.Method) -> Callable[[Sequence[str]], Result]:
-        return lambda prompts: [*throughput.decoding(checkpoint, prompts, name, size, method)][-1]
+def methods(checkpoint: Checkpoint, size: int) -> dict[str, Callable[[Sequence[str]], Counts]]:
+    """Return the methods to compare in batches of `size` sequences."""
 
-    return {
-        throughput.GENERATE: lambda prompts: [*throughput.generating(checkpoint, prompts, size)][-1],
-        **{name: ours(name, method) for name, method in throughput.methods(checkpoint, size).items()},
+    def ours(mode: str, **settings) -> Callable[[Sequence[str]], Counts]:
+        request = Request(mode, TAU, max_new_tokens=MAX_NEW_TOKENS)
+        return lambda prompts: decoding(checkpoint, prompts, request, size, **settings)
+
+    blocks = {
+        f"MARS τ = {TAU}, block cache {block}": ours(
+            "mars", cache="block", cache_block=block, continuous=False
+        )
+        for block in CACHE_BLOCKS
     }
+    return {
+        GENERATE: partial(generating, checkpoint, size=size, max_new_tokens=MAX_NEW_TOKENS),
+        "AR, static": ours("ar", continuous=False),
+        BASELINE: ours("ar"),
+        f"MARS τ = {TAU}, no cache": ours("mars", cache="none", continuous=False),
+        **blocks,
+        f"MARS τ = {TAU}, per-sequence cache, static": ours("mars", continuous=False),
+        f"MARS τ = {TAU}, per-sequence cache": ours("mars"),
+        f"lossless, {lossless_window(checkpoint, size) - 1} drafts, per-sequence cache": ours("lossless"),
+    }
+
+
+def decoding(
+    checkpoint: Checkpoint, prompts: Sequence[str], request: Request, size: int, **settings
+) -> Counts:
+    """Answer all prompts with `decode_batch`; positions include padding, `waiting` is of idle slots."""
+    done = decode_batch(checkpoint, prompts, request, size=size, **settings).finish()
+    return {
+        "tokens": sum(run.tokens for run in done.runs),
+        "forwards": done.batch.forwards,
+        "positions": done.batch.positions,
+        "waiting": waiting(done.schedule.steps, len(done.batch.slots)),
+    }
+
+
+def generating(checkpoint: Checkpoint, prompts: Sequence[str], size: int, max_new_tokens: int) -> Counts:
+    """Answer all prompts with transformers' `generate` in static batches."""
+    counts = {"tokens": 0, "forwards": 0, "positions": 0, "waiting": 0.0}
+    for start in range(0, len(prompts), size):
+        width, lengths = _generated(checkpoint.dense, prompts[start : start + size], max_new_tokens)
+        counts["tokens"] += sum(lengths)
+        counts["forwards"] += max(lengths)
+        counts["positions"] += (width + max(lengths) - 1) * len(lengths)
+    return counts
+
+
+def _generated(
+    checkpoint: Checkpoint, prompts: Sequence[str], max_new_tokens: int
+) -> tuple[int, list[int]]:
+    """Return the padded prompt length of a batch, and the answers' lengths with their end tokens."""
+    tokenizer, ends = checkpoint.tokenizer, checkpoint.end_ids
+    encoded = [encode_prompt(tokenizer, prompt) for prompt in prompts]
+    ids, real = left_padded(encoded, pad_id(tokenizer), checkpoint.model.device)
+    output = checkpoint.model.generate(
+        ids,
+        attention_mask=real,
+        do_sample=False,
+        max_new_tokens=max_new_tokens,
+        pad_token_id=pad_id(tokenizer),
+        eos_token_id=sorted(ends),
+    )[:, ids.shape[1] :]
+    answers = output.tolist()
+    return ids.shape[1], [
+        next((i + 1 for i, id in enumerate(row) if id in ends), len(row)) for row in answers
+    ]
 
 
 def measure(model: str, sizes: list[int], prompts: int, rounds: int, output: Path) -> None:
@@ -45,20 +114,19 @@ def measure(model: str, sizes: list[int], prompts: int, rounds: int, output: Pat
     rows = []
     for size in sizes:
         for name, timed in take_turns(methods(checkpoint, size), [held_out], rounds).items():
-            [result] = timed.outputs
-            rows.append(asdict(result) | {"method": name, "seconds": timed.seconds})
+            rows.append({"method": name, "size": size} | timed.counts())
     results.write(output, results.machine(checkpoint), {"prompts": len(held_out), "rows": rows})
 
 
 def table(file: str | Path = FILE) -> str:
     """Return the speed-ups of the main methods; the page has all of them, in tokens per second."""
     measured, rows = results.read(file), {}
-    base = {row["size"]: row for row in measured["rows"] if row["method"] == throughput.BASELINE}
+    base = {row["size"]: row for row in measured["rows"] if row["method"] == BASELINE}
     # The fastest first: of several sizes of block caches, the table has that one.
     for one in sorted(measured["rows"], key=lambda row: (row["size"], median(row["seconds"]))):
         kind = re.sub(r"(block cache|lossless,) \d+( drafts,)?", r"\1", one["method"])
         if kind in SHOWN:
-            faster = report.faster(one["seconds"], base[one["size"]]["seconds"])
+            faster = results.faster(one["seconds"], base[one["size"]]["seconds"])
             rows.setdefault(kind, {"method": kind}).setdefault(f"batch {one['size']}", faster)
     return report.shown([rows[kind] for kind in SHOWN]) + report.source(
         measured, report.prompts(measured), report.rounds(measured)

@@ -34,13 +34,6 @@ COMPARED = 64  # tokens of an answer; after the first difference, two answers ha
 
 
 @torch.inference_mode()
-def logits(checkpoint: Checkpoint, prompt: str, answer: list[int]) -> torch.Tensor:
-    """Return the [len(answer), vocabulary] float32 logits of an answer's tokens."""
-    prompt_ids = encode_prompt(checkpoint.tokenizer, prompt)
-    layout = causal([*prompt_ids, *answer[:-1]])
-    return Engine(checkpoint.decoder).forward(layout, first=len(prompt_ids) - 1)
-
-
 def agreement(checkpoint: Checkpoint, prompts: Sequence[str], runs: Sequence[Run]) -> float:
     """Return the next-token agreement of `checkpoint` with the base, whose answers are `runs`.
 
@@ -49,8 +42,10 @@ def agreement(checkpoint: Checkpoint, prompts: Sequence[str], runs: Sequence[Run
     """
     same = []
     for prompt, run in zip(prompts, runs):
-        ids = run.token_ids[:COMPARED]
-        same.append(logits(checkpoint, prompt, ids).argmax(-1).cpu() == torch.tensor(ids))
+        ids, prompt_ids = run.token_ids[:COMPARED], encode_prompt(checkpoint.tokenizer, prompt)
+        layout = causal([*prompt_ids, *ids[:-1]])
+        logits = Engine(checkpoint.decoder).forward(layout, first=len(prompt_ids) - 1)
+        same.append(logits.argmax(-1).cpu() == torch.tensor(ids))
     return torch.cat(same).float().mean().item()
 
 

@@ -3,7 +3,7 @@
     python -m benchmarks.frontier [--models mars-tiny] [--limit 24] [--output assets/results/frontier.json]
 
 Every bundled MARS model answers prompts as AR, losslessly, and with each criterion at each τ: the tiny
-model those of its tasks, the chat model its skills. Finished answers are kept, so that an interrupted run
+model those of its tasks, the chat model its skills. Finished points are kept, so that an interrupted run
 resumes; `--fresh` measures everything again.
 """
 
@@ -11,8 +11,9 @@ import json
 from pathlib import Path
 
 from benchmarks import report
+from mars_demo.core.cache_folder import cache_folder
 from mars_demo.core.names import CHAT, TINY
-from mars_demo.evaluation import journal, results
+from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import TAUS, Frontier
 from mars_demo.evaluation.sweep import SIZE, Sweep, grid
 from mars_demo.evaluation.task_sets import MOST
@@ -50,7 +51,7 @@ def measure(
         written = json.loads(output.read_text("utf-8"))["sweeps"]
         sweeps = [one for one in written if one["model"] not in models]
     for name in models:
-        sweeps.append(record(sweep(name, limit, size, taus, None if fresh else journal.folder())))
+        sweeps.append(record(sweep(name, limit, size, taus, None if fresh else cache_folder("sweeps"))))
         results.write(output, results.machine(), {"sweeps": sweeps})
 
 

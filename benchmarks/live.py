@@ -2,8 +2,7 @@
 
     python -m benchmarks.live [--rounds 5] [--max-new-tokens 256] [--output FILE]
 
-The prompts are the models' first examples on the page. A run's time is that of its own forwards. The first
-token is timed from the request to the first accepted tokens, prefill included.
+The prompts are the models' first examples on the page. A run's time is that of its own forwards.
 """
 
 import json
@@ -34,16 +33,15 @@ FILE = "live.json"
 PROMPTS = {CHAT: 4}  # of a slow model; otherwise all
 METHODS = {"ar": ("ar", 1.0), "mars τ = 0.95": ("mars", 0.95), "lossless": ("lossless", 1.0)}
 
-# Load a model in a worker and run races; return the lines of each, and the milliseconds to the first pass.
+# Load a model in a worker and run races; return the lines of each.
 RUN_RACES = """async ([worker, model, races, device]) => {
   const decoder = new Worker(worker, { type: "module" });
-  const until = (end, begun = performance.now()) => new Promise((resolve, reject) => {
-    let [lines, first] = ["", null];
+  const until = (end) => new Promise((resolve, reject) => {
+    let lines = "";
     decoder.onmessage = ({ data }) => {
       if (data.error) reject(new Error(data.error));
       lines += data.lines ?? "";
-      if (lines.includes('"pass":')) first ??= performance.now() - begun;
-      if (data[end]) resolve([lines, first]);
+      if (data[end]) resolve(lines);
     };
   });
   const loaded = until("ready");
@@ -93,10 +91,8 @@ def serving(folder: Path) -> Iterator[str]:
         server.server_close()
 
 
-def run_races(
-    page: Page, url: str, model: str, races: list[dict], device: str = "wasm"
-) -> list[tuple[str, float]]:
-    """Run races in a worker of a page's site; return the lines of each, and the ms to the first pass."""
+def run_races(page: Page, url: str, model: str, races: list[dict], device: str = "wasm") -> list[str]:
+    """Run races in a worker of a page's site; return the lines of each."""
     return page.evaluate(RUN_RACES, [f"{url}worker/worker.js", f"{url}models/{model}/", races, device])
 
 
@@ -145,9 +141,9 @@ def of_model(browser: Browser, files: Path, model: str, rounds: int, max_new_tok
     return [facts | row(name, answers[at :: len(METHODS)], len(prompts)) for at, name in enumerate(METHODS)]
 
 
-def row(method: str, answers: list[tuple[str, float]], prompts: int) -> dict:
+def row(method: str, answers: list[str], prompts: int) -> dict:
     """Return the results of a method, whose answers come in rounds."""
-    runs = [_run(lines) for lines, _ in answers]
+    runs = [_run(lines) for lines in answers]
     return {
         "method": method,
         "tokens": sum(run.tokens for run in runs[:prompts]),
@@ -155,7 +151,6 @@ def row(method: str, answers: list[tuple[str, float]], prompts: int) -> dict:
         "seconds": [
             sum(run.seconds for run in runs[at : at + prompts]) for at in range(0, len(runs), prompts)
         ],
-        "first_ms": median(first for _, first in answers),
     }
 
 
@@ -177,7 +172,7 @@ def table(file: str | Path = FILE) -> str:
             "method": one["method"],
             "tokens per forward": report.per_forward(one),
             "tokens per second": f"{one['tokens'] / median(one['seconds']):.0f}",
-            "faster than ar": report.faster(one["seconds"], base[one["model"]]),
+            "faster than ar": results.faster(one["seconds"], base[one["model"]]),
         }
         for one in measured["rows"]
     ]

@@ -1,4 +1,4 @@
-"""The tables of the benchmarks, and rendering them into README.md and docs/.
+"""The tables of the benchmarks, and rendering them into README.md, docs/ and assets/our_tables.json.
 
     python -m benchmarks.report
 
@@ -9,6 +9,7 @@ as Markdown. The lint compares documents with files.
 """
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from pandas import DataFrame
 
+from mars_demo.core.assets import ASSETS
 from mars_demo.core.limits import all_limits
 from mars_demo.core.markdown import table as markdown
 from mars_demo.evaluation import results
@@ -58,7 +60,7 @@ def shown(rows: Sequence[dict]) -> str:
 
 
 def source(measured: dict, *more: str) -> str:
-    """Return the line below a table: the command, its commit if it is gone, the machine and more."""
+    """Return the line below a table: the command, the machine and more."""
     return f"\n\n<sub>{' · '.join([results.origin(measured), measured['machine'], *more])}</sub>"
 
 
@@ -73,11 +75,6 @@ def rounds(measured: dict) -> str:
     """Return the number of rounds of `timing.take_turns` as text."""
     count = len(measured["rows"][0]["seconds"])
     return f"median (smallest–largest) of {count} rounds" if count > 1 else "1 round"
-
-
-def faster(seconds: Sequence[float], base: Sequence[float]) -> str:
-    """Return the speed-up of a method over the base as text, over the rounds."""
-    return results.ranged(results.ratios(seconds, base), unit="×")
 
 
 def per_forward(row: Mapping) -> str:
@@ -116,7 +113,11 @@ def limits() -> str:
 
 
 def main() -> None:
+    from benchmarks import our_tables  # imports this module
+
     argparse.ArgumentParser(description="Render the tables into the documents.").parse_args()
+    rendered = json.dumps(our_tables.content(), indent=1, ensure_ascii=False) + "\n"
+    (ASSETS / "our_tables.json").write_text(rendered, encoding="utf-8")
     for name in DOCUMENTS:
         path = ROOT / name
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -16,13 +16,13 @@ from statistics import median
 
 import torch
 
-from benchmarks import report
+from benchmarks import batches, report
 from benchmarks.frontier import SETS
 from benchmarks.timing import take_turns
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.pace import measured
 from mars_demo.decoding.request import Request
-from mars_demo.evaluation import results, throughput
+from mars_demo.evaluation import results
 from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, task_set
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
@@ -31,7 +31,7 @@ from mars_demo.models.load import load_checkpoint
 
 FILE, CHAT_FILE = "speed.json", "llama-cpp.json"
 CONTEXT = 1024  # positions reserved in llama.cpp
-Answer = Callable[[str], tuple[int, int]]  # from a prompt to the numbers of tokens and forwards
+Answer = Callable[[str], dict[str, int]]  # from a prompt to the numbers of tokens and forwards
 
 
 class LlamaCpp:
@@ -76,23 +76,23 @@ def methods(checkpoint: Checkpoint, limit: int, folder: str) -> dict[str, Answer
     def ours(mode: str, **settings) -> Answer:
         request = Request(mode, max_new_tokens=limit, **settings)
 
-        def answer(prompt: str) -> tuple[int, int]:
+        def answer(prompt: str) -> dict[str, int]:
             run = decode(paced, prompt, request).finish()
-            return run.tokens, run.forwards
+            return {"tokens": run.tokens, "forwards": run.forwards}
 
         return answer
 
-    def generate(prompt: str) -> tuple[int, int]:
-        *_, result = throughput.generating(checkpoint.dense, [prompt], 1, limit)
-        return result.tokens, result.forwards
+    def generate(prompt: str) -> dict[str, int]:
+        counts = batches.generating(checkpoint, [prompt], 1, limit)
+        return {name: counts[name] for name in ("tokens", "forwards")}
 
     chosen = {"transformers generate": generate, "ar": ours("ar")}
     if checkpoint.precision == "int8":
         llama = LlamaCpp(checkpoint, folder)
 
-        def theirs(prompt: str) -> tuple[int, int]:
+        def theirs(prompt: str) -> dict[str, int]:
             answer = llama.generate(encode_prompt(checkpoint.tokenizer, prompt), limit)
-            return len(answer), len(answer)
+            return {"tokens": len(answer), "forwards": len(answer)}
 
         chosen["llama.cpp, Q8_0"] = theirs
     drafts = checkpoint.largest_window - 1
@@ -131,7 +131,7 @@ def table(file: str | Path = FILE) -> str:
             "method": row["method"],
             "tokens per forward": report.per_forward(row),
             "TPOT, ms": f"{1000 * median(per_token(row)):.1f}",
-            f"as fast as {base}": report.faster(per_token(row), per_token(by_name[base])),
+            f"as fast as {base}": results.faster(per_token(row), per_token(by_name[base])),
         }
         for row in timed["rows"]
     ]

@@ -19,9 +19,9 @@ class Timed:
     outputs: list[Any] = field(default_factory=list)
 
     def counts(self) -> dict[str, Any]:
-        """Return seconds, tokens and forwards, for calls that return tokens and forwards."""
-        tokens, forwards = (sum(numbers) for numbers in zip(*self.outputs))
-        return {"seconds": self.seconds, "tokens": tokens, "forwards": forwards}
+        """Return the seconds and the sums of the counts that the calls returned."""
+        names = self.outputs[0]
+        return {"seconds": self.seconds} | {name: sum(one[name] for one in self.outputs) for name in names}
 
 
 def take_turns(

@@ -121,11 +121,10 @@ def job(name: str, folder: str, port: int, extra: dict, file: Path, at_once: int
 
 
 def measure(python: str, model: str, output: Path) -> None:
-    folder = vllm_server.servable(model, outline(model))
     sets = prompts(model, max(CONCURRENCY.values()))
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        ports = {}
+        folder, ports = vllm_server.servable(model, outline(model), work / "model"), {}
         for number, (engine, flags) in enumerate(engines(model, folder).items()):
             ports[engine] = PORT + number
             stack.enter_context(serving(python, model, folder, flags, PORT + number))
@@ -170,25 +169,9 @@ def row(title: str, at_once: int, method: str, own: dict, ar: dict) -> dict:
 
 
 def table(file: str | Path = served.FILE) -> str:
-    """Return the speed-ups over AR in all sets; the page has throughputs and latencies too."""
     measured = results.read(file)
-    base = {(row["set"], row["concurrency"]): row for row in measured["rows"] if row["method"] == "AR"}
-    cells: dict[tuple[str, str], list[str]] = {}
-    equal: dict[str, list[tuple[int, int]]] = {}
-    for row in measured["rows"]:
-        key = row["method"], f"{row['concurrency']} at once"
-        ratio = served.faster(row, base[row["set"], row["concurrency"]])
-        cells.setdefault(key, []).append(f"{ratio:.2f}")
-        equal.setdefault(row["method"], []).append((row["equal"], row["requests"]))
-    rows = [
-        {"as fast as AR": method}
-        | {at_once: ", ".join(own) for (name, at_once), own in cells.items() if name == method}
-        | {"answers equal to AR's": "{} of {}".format(*map(sum, zip(*counts)))}
-        for method, counts in equal.items()
-        if method != "AR"
-    ]
     facts = f"vLLM {measured['vllm']}, at most {measured['max_new_tokens']} tokens per answer"
-    return report.shown(rows) + report.source(measured, facts)
+    return served.tables(measured) + report.source(measured, facts)
 
 
 if __name__ == "__main__":

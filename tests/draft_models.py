@@ -1,6 +1,7 @@
-"""Draft models for tests: the first layers of a checkpoint."""
+"""Variants of checkpoints for tests: draft models, and models of another mode."""
 
 import copy
+from dataclasses import replace
 
 from mars_demo.models.checkpoint import Checkpoint, wrap
 
@@ -18,3 +19,8 @@ def truncated(checkpoint: Checkpoint, layers: int) -> Checkpoint:
     smaller.tie_weights()
     name = f"{checkpoint.name}, {layers} layers"
     return wrap(name, smaller.to(model.device).eval(), checkpoint.tokenizer)
+
+
+def trained_for(checkpoint: Checkpoint, mode: str) -> Checkpoint:
+    """Return the checkpoint; for block diffusion, with the objective of that mode."""
+    return replace(checkpoint, objective=mode) if mode == "block-diffusion" else checkpoint

@@ -1,17 +1,21 @@
-"""Fixtures of all tests: a browser, the bundled checkpoints, random models of each architecture."""
+"""Fixtures of all tests: a browser, the bundled checkpoints, random models and a running endpoint."""
 
 import shutil
 
 import pytest
 import torch
 from accelerate.state import AcceleratorState, GradientState, PartialState
+from gate import Gate
 from playwright.sync_api import sync_playwright
 from random_models import ARCHITECTURES, random_model
 from transformers import AutoTokenizer
+from web import client, serving
 
 from mars_demo.core.assets import ASSETS
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.pool import Pool
+from mars_demo.serving.servers import Servers
 from mars_demo.ui.hosting.registry import MODELS
 
 
@@ -57,3 +61,30 @@ def random_checkpoint(request, tokenizer):
 def checkpoint(tokenizer):
     """Return a random MARS checkpoint with room for longer texts."""
     return wrap("random", random_model("llama", tokenizer, context=256), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def servers():
+    return Servers(Pool(["mars-tiny", "ar-tiny"], device="cpu"), size=2)
+
+
+@pytest.fixture(scope="module")
+def url(servers):
+    """Yield the URL of an endpoint with two models, of which the first is loaded."""
+    with serving(servers) as url:
+        messages = [{"role": "user", "content": "Hi"}]
+        client(url).chat.completions.create(model="mars-tiny", messages=messages, max_tokens=1)
+        yield url
+
+
+@pytest.fixture(scope="module")
+def server(url, servers):
+    return servers._servers["mars-tiny"]
+
+
+@pytest.fixture
+def gate(server):
+    """Hold all forwards until a test releases them."""
+    gate = Gate(server.checkpoint.model.base_model, free=0)
+    yield gate
+    gate.remove()

@@ -37,13 +37,12 @@ COMMANDS = {  # for each command: what it does, and the arguments of an example
         "write a record as one HTML file that replays without a server",
         "run.jsonl --output run.html",
     ),
-    "gallery": ("write the recorded runs and lessons as a static site", "--output site"),
     "export": (
         "write a checkpoint as ONNX, for browsers, or safetensors, for transformers and vLLM",
         "mars-tiny --format safetensors --output exported",
     ),
     "space": (
-        "write the app as a Space for the Hugging Face hub",
+        "write the app or the gallery as a Space for the Hugging Face hub",
         "--hardware cpu-basic --model mars-tiny --output my-space",
     ),
 }

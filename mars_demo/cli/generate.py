@@ -31,10 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
         if only_record:
             print(run.first_line(), flush=True)
         for step in run:
-            if only_record:
-                print(step.line(), flush=True)
-            else:
-                print(shown(step.text), end="", flush=True)
+            print(f"{step.line()}\n" if only_record else shown(step.text), end="", flush=True)
     except KeyboardInterrupt:
         run.close()
     if only_record:

@@ -30,10 +30,9 @@ def load(name: str | None, block_size: int | None = None, dtype: str = "auto"):
     """
     with tqdm(unit="B", unit_scale=True, leave=False, delay=1, disable=not sys.stderr.isatty()) as bar:
 
-        def report(phase: str, done: int, total: int) -> None:
-            if phase == "fetching":
-                bar.desc, bar.total = f"Fetching {name}", total
-                bar.update(done - bar.n)
+        def report(done: int, total: int) -> None:
+            bar.desc, bar.total = f"Fetching {name}", total
+            bar.update(done - bar.n)
 
         return load_checkpoint(name, None, dtype, block_size, report)
 

@@ -16,5 +16,5 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     for name in arguments.names or bundled():
         print(name)
-        for about, text in facts(outline(name, arguments.block_size)).shown():
+        for about, text in facts(outline(name, arguments.block_size)).shown:
             print(f"  {about:<14} {text}")

@@ -21,15 +21,12 @@ def figures_of(run) -> str:
     """Return the figures of a run in one line, including the forwards of a draft model."""
     sources = [f"{count} {source}" for source, count in run.sources.most_common()]
     tokens = f"{run.tokens} tokens" + (f" ({', '.join(sources)})" if len(sources) > 1 else "")
-    forwards = f"{run.forwards} forwards, {run.tokens_per_forward:.2f} per forward"
-    if run.settings.mode == "speculative":
-        draft_forwards = sum(step.draft_forwards for step in run.passes)
-        either = run.tokens / (run.forwards + draft_forwards)
-        forwards = (
-            f"{run.forwards} forwards of the target and {draft_forwards} of the draft, "
-            f"{run.tokens_per_forward:.2f} per forward of the target, {either:.2f} per forward of either"
-        )
-    return f"{tokens} in {forwards}, {run.seconds:.2f} s, stop: {run.stop}"
+    drafting = sum(step.draft_forwards or 0 for step in run.passes)
+    forwards = f"{run.forwards} forwards" + (f", {drafting} of the draft model" if drafting else "")
+    return (
+        f"{tokens} in {forwards}, {run.tokens_per_forward:.2f} per forward, {run.seconds:.2f} s, "
+        f"stop: {run.stop}"
+    )
 
 
 def check_writable(path: Path) -> None:

@@ -3,16 +3,15 @@
 import argparse
 import sys
 import threading
+from contextlib import suppress
 
 from mars_demo.cli import loading
 from mars_demo.cli.output import notice
 from mars_demo.core import limits
-from mars_demo.core.acceptance import Acceptance
+from mars_demo.core.acceptance import TAU
 from mars_demo.core.names import DENSE, DTYPE, bundled, locate
-from mars_demo.decoding.request import Request
 from mars_demo.models.pool import Pool
 from mars_demo.serving.endpoint import PREFIX
-from mars_demo.serving.server import Controller
 from mars_demo.serving.servers import Servers
 from mars_demo.serving.web_server import WebServer, listening
 
@@ -61,7 +60,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tau",
         metavar="T|LOW-HIGH",
-        help=f"τ of requests that name none (default: {Request.tau}); LOW-HIGH: lower under load",
+        help=f"τ of requests that name none (default: {TAU}); LOW-HIGH: lower under load",
     )
     parser.add_argument("more", nargs="*", metavar="-- FLAGS", help="further flags of vLLM")
 
@@ -80,7 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
     for name in names:
         locate(name)  # fail now and not at the first request
     pool = Pool(names, arguments.device, arguments.dtype, arguments.block_size)
-    servers = Servers(pool, arguments.size or 8, _tau(arguments.tau or str(Request.tau)))
+    servers = Servers(pool, arguments.size or 8, _tau(arguments.tau or str(TAU)))
     server = WebServer(servers, arguments.origins)
     with listening(arguments.host, arguments.port) as bound:
         threading.Thread(target=pool.load_all, daemon=True).start()
@@ -100,21 +99,20 @@ def _run_vllm(arguments: argparse.Namespace) -> int:
     if arguments.origins:
         raise ValueError("vLLM names origins by a flag of its own, after --: --allowed-origins.")
     own = ["--host", arguments.host, "--port", str(arguments.port), "--dtype", arguments.dtype]
+    low, high = _tau(arguments.tau) if arguments.tau else (None, None)
     return vllm_server.run(
         (arguments.models or bundled())[0],
         arguments.block_size,
         arguments.size or 64,
-        _tau(arguments.tau) if arguments.tau else None,
+        low if low == high else [low, high],
         [*own, *arguments.more],
     )
 
 
-def _tau(text: str) -> float | Controller:
-    """Return τ, or the controller of a range such as 0.8-1."""
-    try:
-        bounds = [float(part) for part in text.split("-")]
-        low, high = bounds if len(bounds) > 1 else bounds * 2
-        return Controller(low, high) if low != high else Acceptance(tau=low).threshold()
-    except ValueError:
-        form = "a number from 0 to 1, or a range such as 0.8-1"
-        raise ValueError(f"--tau must be {form}, not {text!r}.") from None
+def _tau(text: str) -> tuple[float, float]:
+    """Return the bounds of a range such as 0.8-1; those of a number are equal."""
+    with suppress(ValueError):
+        low, high = map(float, text.split("-") if "-" in text else (text, text))
+        if 0 <= low <= high <= 1:
+            return low, high
+    raise ValueError(f"--tau must be a number from 0 to 1, or a range such as 0.8-1, not {text!r}.")

@@ -1,12 +1,18 @@
 """`space`: write the app, or the gallery, as a Space for the Hugging Face hub."""
 
 import argparse
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from mars_demo.cli import gallery
+from huggingface_hub import HfApi
+
+from mars_demo.cli.loading import load
 from mars_demo.cli.output import notice
-from mars_demo.models.export.push import check_name, push
-from mars_demo.static import space
+from mars_demo.static import live, space
+from mars_demo.static.live.runtime import MissingLibraries
+from mars_demo.ui import gallery
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -35,9 +41,10 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_name(arguments.push)
+    if arguments.push and not re.fullmatch(r"[\w.-]+/[\w.-]+", arguments.push):
+        raise ValueError(f"Name the hub's repository as OWNER/NAME, not {arguments.push!r}.")
     if arguments.static:
-        gallery.write(arguments.output, repository=arguments.push)
+        write_gallery(arguments.output, repository=arguments.push)
         kind = {"space_sdk": "static"}
     else:
         described = space.Space(arguments.hardware, arguments.models, arguments.only, arguments.push)
@@ -45,5 +52,42 @@ def run(arguments: argparse.Namespace) -> None:
         kind = {"space_sdk": "gradio", "space_hardware": arguments.hardware}
     notice(f"{arguments.output} is a Space for {arguments.hardware or 'static pages'}.")
     if arguments.push:
-        pushed = push(arguments.output, arguments.push, repo_type="space", **kind)
-        notice(f"Pushed to {pushed}.")
+        notice(f"Pushed to {_pushed(arguments.output, arguments.push, **kind)}.")
+
+
+def _pushed(folder: Path, repository: str, **settings: str) -> str:
+    """Upload a Space and return its URL; `settings` apply to a new one.
+
+    Raises:
+        ValueError: if the hub rejects it or is unreachable.
+    """
+    try:
+        url = HfApi().create_repo(repository, repo_type="space", exist_ok=True, **settings)
+        HfApi().upload_folder(repo_id=repository, folder_path=folder, repo_type="space")
+    except Exception as error:  # the hub's client raises many types
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ValueError(f"{folder} is written, but {repository} could not be pushed: {reason}") from error
+    return str(url)
+
+
+def write_gallery(
+    output: Path,
+    models: Sequence[str] = live.MODELS,
+    repository: str | None = None,
+) -> None:
+    """Write the gallery; without the live page, and with a notice, if its libraries cannot be had.
+
+    models: the names of the models that decode on the live page.
+    repository: the OWNER/NAME of the Space, if it has one already.
+    """
+    gallery.check_new(output)
+    with TemporaryDirectory() as folder:
+        files = Path(folder)
+        try:
+            size = live.collect(files, (load(name, None, "float32") for name in models))
+        except MissingLibraries as error:
+            notice(f"No live page: {error}")
+            gallery.write(output, None, repository)
+            return
+        notice(f"The live page has {size / 1e6:.0f} MB with {' and '.join(models)}.")
+        gallery.write(output, files, repository)

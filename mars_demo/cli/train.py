@@ -13,17 +13,15 @@ import torch
 from transformers import HfArgumentParser
 
 from mars_demo.cli.output import notice
-from mars_demo.core.progress import progress
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import card
-from mars_demo.models.export.push import check_name, push
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
 from mars_demo.training import distillation
 from mars_demo.training.adapters import add_adapters
 from mars_demo.training.bar import train
 from mars_demo.training.config import OBJECTIVES, MarsConfig
-from mars_demo.training.metrics import duration, logged
+from mars_demo.training.metrics import logged, tokens_per_second
 from mars_demo.training.trainer import MarsTrainer
 
 OPTIONS = {  # for each option: the field of `MarsConfig`, its type (None for a switch), metavar and help
@@ -54,16 +52,13 @@ OPTIONS = {  # for each option: the field of `MarsConfig`, its type (None for a 
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", required=True, help="bundled name, folder, GGUF file or hub id")
-    parser.add_argument("--objective", choices=OBJECTIVES, help="training objective (default: mars)")
     defaults = {field.name: field.default for field in fields(MarsConfig)}
-    for option, (field, kind, value, about) in OPTIONS.items():
-        if kind and defaults[field] is not None:
-            about = f"{about} (default: {defaults[field]})"
-        settings = {"type": kind, "metavar": value} if kind else {"action": "store_const", "const": True}
-        parser.add_argument(option, dest=field, help=about, **settings)
     parser.add_argument(
-        "--final-learning-rate", type=float, metavar="LR", help="rate at the end of the cosine (default: 0)"
+        "--objective", choices=OBJECTIVES, default=defaults["objective"], help="training objective"
     )
+    for option, (field, kind, value, about) in OPTIONS.items():
+        settings = {"type": kind, "metavar": value} if kind else {"action": "store_true"}
+        parser.add_argument(option, dest=field, default=defaults[field], help=about, **settings)
     parser.add_argument("--lora", type=int, metavar="RANK", help="train LoRA adapters, merged on saving")
     parser.add_argument(
         "--set", nargs="+", default=[], metavar="NAME=VALUE",
@@ -77,11 +72,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to create")
     parser.add_argument("--resume", action="store_true", help="continue from the last saved state in DIR")
-    parser.add_argument("--push-to-hub", metavar="OWNER/NAME", help="upload DIR after training")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_name(arguments.push_to_hub)
     has_others = int(os.environ.get("WORLD_SIZE", 1)) > 1
     if has_others and arguments.data == "self":
         raise ValueError(
@@ -90,7 +83,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     config = config_of(arguments)
     # All processes would load onto the first GPU; training moves each to its own.
-    base = load_checkpoint(arguments.base, "cpu" if has_others else None, torch.float32, for_training=True)
+    base = load_checkpoint(arguments.base, "cpu" if has_others else None, torch.float32)
     model, tokenizer = base.model, base.tokenizer
     if config.data == "self":
         config = replace(config, data=str(own_answers(base, arguments)))
@@ -109,9 +102,6 @@ def run(arguments: argparse.Namespace) -> None:
         notice(f"Saved {arguments.output}.")
     else:
         notice(f"{arguments.output} is already trained.")
-    if arguments.push_to_hub:
-        push(arguments.output, arguments.push_to_hub, ignore_patterns=["*.jsonl"])  # logs and data
-        notice(f"Pushed to {arguments.push_to_hub}.")
 
 
 def config_of(arguments: argparse.Namespace) -> MarsConfig:
@@ -120,22 +110,9 @@ def config_of(arguments: argparse.Namespace) -> MarsConfig:
     Raises:
         ValueError: if a setting is unknown or out of range.
     """
-    names = ["objective", *(field for field, *_ in OPTIONS.values())]
+    names = ("objective", *(field for field, *_ in OPTIONS.values()))
     given = {name: getattr(arguments, name) for name in names}
-    given = {name: value for name, value in given.items() if value is not None}
-    if not given.get("save_steps", 1):
-        given |= {"save_strategy": "no"}
-        del given["save_steps"]
-    config = MarsConfig(str(arguments.output), **given, **others(arguments.set))
-    if arguments.final_learning_rate is not None:
-        share = arguments.final_learning_rate / config.learning_rate
-        if not 0 <= share <= 1:
-            raise ValueError(
-                f"The final learning rate must be from 0 to {config.learning_rate:g}, not "
-                f"{arguments.final_learning_rate:g}."
-            )
-        config.lr_scheduler_kwargs = {"min_lr_rate": share}
-    return config
+    return MarsConfig(str(arguments.output), **given | others(arguments.set))
 
 
 def others(pairs: Sequence[str]) -> dict[str, Any]:
@@ -144,17 +121,11 @@ def others(pairs: Sequence[str]) -> dict[str, Any]:
     Raises:
         ValueError: if a field is unknown or a value has another type.
     """
-    known = {field.name for field in fields(MarsConfig)}
-    words = []
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or name not in known:
-            raise ValueError(f"--set takes NAME=VALUE with a field of TrainingArguments, not {pair!r}.")
-        words += [f"--{name}", value]
-    parser = HfArgumentParser(MarsConfig)
+    parser = HfArgumentParser(MarsConfig, allow_abbrev=False)
     parser.error = _reject
-    given = parser.parse_args(["--output_dir", "", *words])
-    return {pair.partition("=")[0]: getattr(given, pair.partition("=")[0]) for pair in pairs}
+    given = parser.parse_args(["--output_dir", "", *(f"--{pair}" for pair in pairs)])
+    names = {pair.partition("=")[0].replace("-", "_") for pair in pairs}
+    return {name: value for name, value in vars(given).items() if name in names}
 
 
 def _reject(message: str) -> NoReturn:
@@ -177,12 +148,10 @@ def interruptible(trainer: MarsTrainer) -> Iterator[None]:
 
 
 def describe(config: MarsConfig, base: Checkpoint, output: Path) -> None:
-    """Write the recipe and card of a checkpoint, with the speed of its training after the first step."""
+    """Write the recipe and card of a checkpoint, with the speed and the last losses of its training."""
     steps = logged(output)
-    first, last = steps[0], steps[-1]
-    speed = (last.tokens - first.tokens) / max(1e-9, duration(steps) - first.seconds)
-    facts = {"tokens": last.tokens, "tokens_per_second": round(speed)}
-    card.record(output, base, config.record() | facts | last.losses)
+    facts = {"tokens": steps[-1].tokens, "tokens_per_second": round(tokens_per_second(steps))}
+    card.record(output, base, config.record() | facts | steps[-1].losses)
 
 
 def own_answers(base, arguments: argparse.Namespace) -> Path:
@@ -196,7 +165,5 @@ def own_answers(base, arguments: argparse.Namespace) -> Path:
         if arguments.prompts
         else distillation.self_prompts(base, batch)
     )
-    written = distillation.write(path, base, prompts, arguments.conversations, batch)
-    for _ in progress(written, arguments.conversations, path.name, "answer", reached=int):
-        pass
+    distillation.write(path, base, prompts, arguments.conversations, batch)
     return path

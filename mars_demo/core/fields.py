@@ -26,8 +26,7 @@ from mars_demo.core.messages import ROLES
 from mars_demo.core.modes import MODES
 
 SCHEMA = 2
-READABLE = (1, SCHEMA)  # schema 1 had one criterion, the probability, and called the score `confidence`
-NO_RECORD = f"This is not a run record of schema {' or '.join(map(str, READABLE))}"
+NO_RECORD = f"This is not a run record of schema {SCHEMA}"
 
 # The sources of accepted tokens, with descriptions.
 SOURCES = {
@@ -86,7 +85,7 @@ Ms = Annotated[Duration, rounded(3)]
 Mode = Literal[tuple(MODES)]
 Criterion = Literal[tuple(CRITERIA)]
 Source = Literal[tuple(SOURCES)]
-Readable = Literal[READABLE]
+Schema = Literal[SCHEMA]
 Candidates = Annotated[tuple[tuple[Name, Score], ...], several(64)]
 Ids = Annotated[tuple[Id, ...], several(64)]
 Costs = Annotated[list[tuple[Tokens, Ms]], several(64)]

@@ -1,6 +1,6 @@
 """Progress bars on standard error."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from tqdm import tqdm
@@ -8,26 +8,13 @@ from tqdm import tqdm
 Item = TypeVar("Item")
 
 
-def progress(
-    items: Iterable[Item],
-    total: int,
-    title: str,
-    unit: str,
-    reached: Callable[[Item], int] | None = None,
-    note: Callable[[Item], dict[str, str]] | None = None,
-) -> Iterator[Item]:
-    """Yield `items` and show a progress bar.
-
-    reached: returns the progress after an item; None counts 1 per item.
-    note: returns the figures that the bar shows for an item.
-    """
+def progress(items: Iterable[Item], total: int, title: str, unit: str) -> Iterator[Item]:
+    """Yield `items` and show a progress bar."""
     bar = None  # created with the first item, so that earlier errors are printed without a bar
     try:
         for item in items:
             bar = bar or tqdm(total=total, desc=title, unit=unit, mininterval=1)
-            bar.update(1 if reached is None else reached(item) - bar.n)
-            if note:
-                bar.set_postfix(note(item), refresh=False)
+            bar.update()
             yield item
     finally:
         if bar:

@@ -9,7 +9,6 @@ races before each of its steps. Background work makes a step only while nothing 
 import functools
 import inspect
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -40,20 +39,13 @@ class Scheduler:
         if getattr(self._thread, "has_turn", False):
             yield
             return
-        started = time.perf_counter()
         self._take()
-        self._thread.waited = self.waited + time.perf_counter() - started
         self._thread.has_turn = True
         try:
             yield
         finally:
             self._thread.has_turn = False
             self._pass_on()
-
-    @property
-    def waited(self) -> float:
-        """Return the seconds that this thread has waited for turns since it started."""
-        return getattr(self._thread, "waited", 0.0)
 
     def _take(self) -> None:
         with self._lock:
@@ -130,18 +122,3 @@ class Scheduler:
 
 
 SCHEDULER = Scheduler()
-
-
-class Clock:
-    """A stopwatch that leaves out the waits for turns."""
-
-    def __init__(self):
-        self.seconds = 0.0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        started = time.perf_counter() - SCHEDULER.waited
-        try:
-            yield
-        finally:
-            self.seconds += time.perf_counter() - SCHEDULER.waited - started

@@ -8,10 +8,10 @@ are checked when a record is read.
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, Field, TypeAdapter, ValidationError, with_config
+from pydantic import Field, TypeAdapter, ValidationError, with_config
 from pydantic_core import from_json, to_json
 
 from mars_demo.core import fields
@@ -37,7 +37,7 @@ class Slot:
 
     id: fields.Id
     text: fields.Name
-    score: Annotated[fields.Score, Field(validation_alias=AliasChoices("score", "confidence"))]
+    score: fields.Score
     top: fields.Candidates = ()
     source: Annotated[fields.Source | None, UNLESS_NONE] = None
     candidates: Annotated[fields.Ids, UNLESS_EMPTY] = ()
@@ -108,7 +108,7 @@ class Settings:
     max_new_tokens: fields.Tokens
     criterion: fields.Criterion = "probability"
     run: fields.Name = field(default_factory=lambda: secrets.token_hex(4))
-    schema: fields.Readable = fields.SCHEMA
+    schema: fields.Schema = fields.SCHEMA
     sampling: Annotated[fields.RecordedSampling | None, UNLESS_EMPTY] = None
     raw: Annotated[bool, UNLESS_EMPTY] = False  # whether the prompt was used without a chat template
     gpu: Annotated[fields.Name | None, UNLESS_EMPTY] = None  # the name of the GPU, if any
@@ -323,7 +323,7 @@ def read_runs(lines: Iterable[str]) -> list[Run]:
         except ValueError as error:
             raise ValueError(f"{NO_RECORD}: line {number}, {error}.") from None
         if isinstance(line, Settings):
-            runs.append(Run(replace(line, schema=fields.SCHEMA)))
+            runs.append(Run(line))
         elif isinstance(line, Pass):
             runs[-1].add(line)
         elif isinstance(line, Done):

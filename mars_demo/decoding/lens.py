@@ -16,9 +16,8 @@ from transformers import DynamicCache, PreTrainedModel
 from mars_demo.core import layout as layouts
 from mars_demo.core.layout import Layout, Role
 from mars_demo.core.scheduler import SCHEDULER
-from mars_demo.models.runtime.decoder import hidden_states, logits_of, run
+from mars_demo.models.runtime.decoder import logits_of, run
 
-MOST_CELLS = 4096  # layers times slots
 MOST_LOGITS = 2**25  # logits of one layer
 
 
@@ -77,11 +76,6 @@ def look(
         if verified is None:
             verified = _agreeing(layout, chosen, first)
         slots = [position - first for position in slot_rows(layout, verified)]
-        if len(slots) * (len(states) + 1) > MOST_CELLS:
-            raise ValueError(
-                f"A lens of {len(states) + 1} layers and {len(slots)} slots is too large; the limit is "
-                f"{MOST_CELLS} cells."
-            )
         recorded = [*tokens, *[None] * len(slots)]
         final = [chosen[slot] if token is None else token for slot, token in zip(slots, recorded)]
         cells = []
@@ -98,7 +92,7 @@ def _states(
     cache, normed = DynamicCache(), []
     if past:
         with SCHEDULER.turn():
-            hidden_states(model, layouts.causal(past), cache)
+            run(model, layouts.causal(past), cache)
     with SCHEDULER.turn():
         hook = norm.register_forward_hook(lambda module, inputs, output: normed.append(output))
         try:

@@ -10,42 +10,35 @@ import operator
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from mars_demo.decoding.reading import Reading
 
 SHORTEST, LONGEST = 3, 8  # tokens of a match
 REACHED = 0.25  # a draft ends where the chance that all its tokens are accepted falls below this
 
 
-class Lookup:
-    """An n-gram index of a text, with a constant cost per token."""
+def earlier(ids: Sequence[int]) -> tuple[int, int]:
+    """Return the length of the longest match of the latest tokens, and the position after its last one.
 
-    def __init__(self, ids: Sequence[int]):
-        self.ids: list[int] = []
-        # The position after the last occurrence of each n-gram.
-        self._after: dict[tuple[int, ...], int] = {}
-        self.extend(ids)
+    A match has `SHORTEST` to `LONGEST` tokens; without one, return (0, 0).
+    """
+    text = np.asarray(ids)
+    ends = np.arange(len(text) - 1)  # last positions of earlier n-grams that equal the latest one
+    match = 0, 0
+    for n in range(1, min(LONGEST, len(text)) + 1):
+        ends = ends[ends >= n - 1]
+        ends = ends[text[ends - n + 1] == text[-n]]
+        if not len(ends):
+            break
+        if n >= SHORTEST:
+            match = n, int(ends[-1]) + 1
+    return match
 
-    def extend(self, ids: Sequence[int]) -> None:
-        """Append tokens to the text."""
-        for token in ids:
-            end = len(self.ids)
-            for n in range(SHORTEST, min(LONGEST, end) + 1):
-                self._after[tuple(self.ids[end - n :])] = end
-            self.ids.append(token)
 
-    def find(self) -> tuple[int, int]:
-        """Return the length of the longest match of the latest tokens, and the position after that match.
-
-        A match has `SHORTEST` to `LONGEST` tokens; without one, return (0, 0).
-        """
-        for n in range(min(LONGEST, len(self.ids)), SHORTEST - 1, -1):
-            if place := self._after.get(tuple(self.ids[-n:])):
-                return n, place
-        return 0, 0
-
-    def follow(self, place: int, count: int) -> list[int]:
-        """Return `count` tokens from `place` on; at the end of the text, start again at `place`."""
-        return list(itertools.islice(itertools.cycle(self.ids[place : place + count]), count))
+def continued(ids: Sequence[int], place: int, count: int) -> list[int]:
+    """Return `count` tokens from `place` on; at the end of the text, start again at `place`."""
+    return list(itertools.islice(itertools.cycle(ids[place : place + count]), count))
 
 
 class PromptLookup:
@@ -56,12 +49,12 @@ class PromptLookup:
 
     def __init__(self, prompt_ids: Sequence[int], longest: int):
         self.longest = longest
-        self._text = Lookup(prompt_ids if longest else ())
+        self._ids = list(prompt_ids)
         self._match = 0  # length of the match of the n-gram draft that the last forward verified
         self._tried, self._accepted = Counter(), Counter()  # verified and accepted tokens by match length
 
     def next_draft(
-        self, accepted: Sequence[Reading], masked: Sequence[Reading], sent: int = 0
+        self, accepted: Sequence[Reading], masked: Sequence[Reading], sent: int
     ) -> list[Reading]:
         """Return the draft with the most expected accepted tokens for the next forward.
 
@@ -75,7 +68,7 @@ class PromptLookup:
             verified = len(accepted) - 1
             self._accepted[self._match] += verified
             self._tried[self._match] += min(verified + 1, sent)
-        self._text.extend([reading.token for reading in accepted])
+        self._ids += [reading.token for reading in accepted]
         match, copy = self._copy()
         chosen = expected(copy) > expected(masked)
         self._match = match if chosen else 0
@@ -83,14 +76,16 @@ class PromptLookup:
 
     def _copy(self) -> tuple[int, list[Reading]]:
         """Return the length of a match and an n-gram draft, as long as acceptance is likely enough."""
-        match, place = self._text.find()
+        match, place = earlier(self._ids)
         if not match:
             return 0, []
         # A prior of n accepted in n + 2 after a match of n tokens, updated as the answer grows.
         chance = (match + self._accepted[match]) / (match + 2 + self._tried[match])
         reached = itertools.accumulate(itertools.repeat(chance, self.longest), operator.mul)
         count = sum(share >= REACHED for share in reached)
-        return match, [Reading(token, chance, [], [], "copy") for token in self._text.follow(place, count)]
+        return match, [
+            Reading(token, chance, [], [], "copy") for token in continued(self._ids, place, count)
+        ]
 
 
 def expected(draft: Sequence[Reading]) -> float:

@@ -39,16 +39,6 @@ def greedy(criterion: str) -> Callable[[Tensor], Tensor]:
     return functools.partial(measure, acceptance=Acceptance(criterion, None))
 
 
-def read(
-    logits: Tensor,
-    acceptance: Acceptance,
-    positions: Sequence[int] = (),
-    sampling: Sampling | None = None,
-) -> list[Reading]:
-    """Return a `Reading` per slot of logits [slots, vocabulary] at these positions of the text."""
-    return fetch(measure(logits, acceptance, positions, sampling))
-
-
 def measure(
     logits: Tensor,
     acceptance: Acceptance,

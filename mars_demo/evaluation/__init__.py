@@ -1,1 +1,1 @@
-"""Evaluation: accuracy, sweeps, throughput, load tests, and the paper's tables beside ours."""
+"""Evaluation: accuracy, sweeps, load tests, and the paper's tables beside ours."""

@@ -1,6 +1,5 @@
 """Accuracy against speed on the held-out prompts of the built-in tasks."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -79,22 +78,3 @@ def average(rows: Sequence[Row]) -> Row:
     """Return the average row: mean accuracy over tasks, and all tokens over all forwards."""
     accuracy = sum(row.accuracy for row in rows) / len(rows)
     return _summed("average", rows[0].tau, sum(row.n for row in rows), accuracy, rows)
-
-
-def averaged(tau: float | None, graded: Iterable[tuple[tasks.Example, Run]]) -> Row:
-    """Return the average over the tasks of answers at one τ."""
-    by_task = defaultdict(list)
-    for example, run in graded:
-        by_task[example.task].append((example, run))
-    return average([row(task, tau, pairs) for task, pairs in by_task.items()])
-
-
-def measuring(
-    checkpoint: Checkpoint, examples: Iterable[tasks.Example], request: Request
-) -> Iterator[Row | None]:
-    """Answer examples; yield None after each answer, and the average over tasks at the end."""
-    graded = []
-    for pair in answers(checkpoint, examples, request):
-        graded.append(pair)
-        yield None
-    yield averaged(request.tau, graded)

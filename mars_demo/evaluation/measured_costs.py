@@ -15,33 +15,27 @@ def relative(points: Sequence[Sequence[float]], positions: float) -> float:
     return float(np.interp(positions, sizes, ms)) / ms[0]
 
 
-def speeds(file: str, methods: Mapping[str, str], base: str) -> tuple[DataFrame, str] | None:
-    """Return tokens per forward, cost of a forward and speed of methods relative to a base.
-
-    The second value is the source of the figures. None if nothing is measured yet.
+def speeds(file: str, methods: Mapping[str, str], base: str) -> tuple[DataFrame, str]:
+    """Return tokens per forward, cost of a forward and speed of methods relative to a base, and the source.
 
     file: the results file.
-    methods: titles, each with the method's name in the file; for batches, `name @ size`.
-    base: the name of the base in the file, taken at the same batch size.
+    methods: titles, each with the method's name in the file.
+    base: the name of the base in the file.
     """
     measured = results.read(file)
-    if measured is None:
-        return None
-    rows = {(row["method"], row.get("size")): row for row in measured["rows"]}
-    table = []
+    rows = {row["method"]: row | {"ms": median(row["seconds"])} for row in measured["rows"]}
+    one, table = rows[base], []
     for title, name in methods.items():
-        method, _, size = name.partition(" @ ")
-        size = int(size) if size else None
-        row, one = rows[method, size], rows[base, size]
-        faster = results.ranged(results.ratios(row["seconds"], one["seconds"]), unit="×")
-        forwards = {key: median(r["seconds"]) / r["forwards"] for key, r in (("row", row), ("one", one))}
-        each = row["tokens"] / row["forwards"], one["tokens"] / one["forwards"]
+        row = rows[name]
+        tokens, cost = (
+            row[part] / row["forwards"] / (one[part] / one["forwards"]) for part in ("tokens", "ms")
+        )
         table.append(
             {
                 "method": title,
-                "tokens per forward": f"{each[0] / each[1]:.2f}",
-                "cost of a forward": f"{forwards['row'] / forwards['one']:.2f}",
-                "speed": faster,
+                "tokens per forward": f"{tokens:.2f}",
+                "cost of a forward": f"{cost:.2f}",
+                "speed": results.faster(row["seconds"], one["seconds"]),
             }
         )
     source = f"{results.origin(measured)} · {measured['machine']} · {measured['prompts']} prompts"

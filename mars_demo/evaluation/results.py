@@ -1,4 +1,4 @@
-"""Results files in assets/results: writing, reading and averaging the measurements of benchmarks."""
+"""Results files in assets/results: writing and reading the measurements of benchmarks."""
 
 import json
 import shlex
@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 
 from mars_demo.core.assets import ASSETS
-from mars_demo.evaluation.accuracy import Row, average
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import gpu_name, processor
 
@@ -31,9 +30,8 @@ def command() -> str:
 
 
 def origin(measured: Mapping) -> str:
-    """Return the command of a results file as Markdown, with its commit if the program is gone."""
-    commit = f" (at `{measured['commit']}`)" if "commit" in measured else ""
-    return f"`{measured['command']}`{commit}"
+    """Return the command of a results file as Markdown."""
+    return f"`{measured['command']}`"
 
 
 def machine(checkpoint: Checkpoint | None = None) -> str:
@@ -51,35 +49,13 @@ def read(name: str):
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
-def grouped(rows: Sequence[dict]) -> dict[tuple[str, str], list[dict]]:
-    """Return the rows of `paper.json` by method and decoding."""
-    groups: dict[tuple[str, str], list[dict]] = {}
-    for row in rows:
-        groups.setdefault((row["method"], row["decoding"]), []).append(row)
-    return groups
-
-
-def averages(rows: Sequence[dict], key: str) -> dict[str | int, Row]:
-    """Return the average of the rows by `key`: over tasks for each seed, or over seeds for each task."""
-    groups: dict[str | int, list[Row]] = {}
-    for row in rows:
-        fields = {field: row[field] for field in Row.__dataclass_fields__}
-        groups.setdefault(row[key], []).append(Row(**fields))
-    return {value: average(group) for value, group in groups.items()}
-
-
-def spread(values: Sequence[float], digits: int) -> str:
-    """Return the mean ± standard deviation as text, or a single value alone."""
-    mean = f"{statistics.mean(values):.{digits}f}"
-    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.{digits}f}"
-
-
 def ratios(times: Sequence[float], base: Sequence[float]) -> list[float]:
     """Return the speed-up over the base per round; methods that take turns share a round's noise."""
     return [slow / fast for slow, fast in zip(base, times, strict=True)]
 
 
-def ranged(values: Sequence[float], digits: int = 2, unit: str = "") -> str:
-    """Return the median as text, with the range if there are several values."""
-    middle = f"{statistics.median(values):.{digits}f}{unit}"
-    return middle if len(values) == 1 else f"{middle} ({min(values):.{digits}f}–{max(values):.{digits}f})"
+def faster(times: Sequence[float], base: Sequence[float]) -> str:
+    """Return the median speed-up over the base as text, with the range if there are several rounds."""
+    speeds = ratios(times, base)
+    middle = f"{statistics.median(speeds):.2f}×"
+    return middle if len(speeds) == 1 else f"{middle} ({min(speeds):.2f}–{max(speeds):.2f})"

@@ -1,9 +1,11 @@
-"""A sweep: the same prompts answered at every setting, in batches, resumable answer by answer."""
+"""A sweep: the same prompts answered at every setting, in batches, resumable point by point."""
 
 import hashlib
+import json
+import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,6 @@ from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.trace import Run
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Outcome, Point, Setting
-from mars_demo.evaluation.journal import Journal
 from mars_demo.evaluation.task_sets import task_set
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.serving.decode_batch import decode_batch
@@ -53,6 +54,10 @@ class Progress:
     prompts: int
     point: Point | None = None
 
+    def __str__(self) -> str:
+        answered = f"{self.answered} of {self.prompts} prompts answered"
+        return f"Point {self.number} of {self.settings}: {self.setting.title}; {answered}."
+
 
 class Sweep:
     """A sweep over settings; iterating runs the next forward and yields a `Progress`.
@@ -61,8 +66,7 @@ class Sweep:
     alone. AR comes first, as the baseline.
 
     limit: the number of prompts. size: sequences of a batch.
-    folder: the folder of the `Journal`, whose answers are not computed again; `journal.folder()` is the
-        usual one, None keeps nothing.
+    folder: the folder of finished points, which are not computed again; None keeps nothing.
 
     Raises:
         ValueError: if the task set is unknown, a number is out of range, or the checkpoint does not support
@@ -81,7 +85,7 @@ class Sweep:
     ):
         chosen = task_set(tasks)
         self._questions, self._warm = chosen.questions(limit), False
-        self._checkpoint, self._size = checkpoint.dense, size
+        self._checkpoint, self._size, self._folder = checkpoint.dense, size, folder
         settings = grid(checkpoint) if settings is None else settings
         self._requests = {
             setting: setting.request(chosen.max_new_tokens).fitted(self._checkpoint)
@@ -92,19 +96,8 @@ class Sweep:
         prompts = tuple(question.prompt for question in self._questions)
         machine = results.machine(self._checkpoint)
         self.frontier = Frontier(checkpoint.name, tasks, chosen.title, size, machine, prompts)
-        self._journal = Journal(folder, self._header(chosen.max_new_tokens))
-
-    def _header(self, max_new_tokens: int) -> dict[str, Any]:
-        """Return everything that answers and times depend on, except the setting."""
-        prompts = "\0".join(self.frontier.prompts)
-        return {
-            "model": _described(self._checkpoint),
-            "tasks": self.frontier.tasks,
-            "prompts": hashlib.sha256(prompts.encode()).hexdigest(),
-            "limit": len(self.frontier.prompts),
-            "max_new_tokens": max_new_tokens,
-            "size": self._size,
-        }
+        # Everything that answers and times depend on, except the setting.
+        self._facts = [_described(self._checkpoint), prompts, chosen.max_new_tokens, size]
 
     def __iter__(self) -> Iterator[Progress]:
         self.frontier = replace(self.frontier, points=())
@@ -118,45 +111,69 @@ class Sweep:
 
     def _measure(self, setting: Setting, number: int) -> Iterator[Progress]:
         """Yield the progress of one setting, with its point at the end."""
-        place = (setting, number, len(self._requests))
-        prompts, done = len(self._questions), self._journal.outcomes(setting)
-        left = [number for number in range(prompts) if number not in done]
-        for runs in self._answers(setting, left) if left else ():
-            for prompt, (run, seconds) in runs.items():
-                self._journal.add(setting, self._outcome(prompt, run), seconds)
-            yield Progress(*place, len(done), prompts)
-        outcomes = tuple(done[number] for number in range(prompts))
-        point = Point(setting, outcomes, self._journal.seconds(setting))
+        place, prompts = (setting, number, len(self._requests)), len(self._questions)
+        file = self._file(setting)
+        point = _read(file, setting) if file and file.exists() else None
+        if point is None:
+            outcomes: dict[int, Outcome] = {}
+            seconds = 0.0
+            for runs, spent in self._answers(setting):
+                seconds += spent
+                outcomes |= {index: self._outcome(index, run) for index, run in runs.items()}
+                yield Progress(*place, len(outcomes), prompts)
+            point = Point(setting, tuple(outcomes[index] for index in range(prompts)), seconds)
+            if file:
+                _write(file, point)
         self.frontier = replace(self.frontier, points=(*self.frontier.points, point))
         yield Progress(*place, prompts, prompts, point)
 
-    def _answers(self, setting: Setting, left: list[int]) -> Iterator[dict[int, tuple[Run, float]]]:
-        """Yield the runs that each forward finished, with the seconds so far, without the caller's."""
-        prompts, request = [self._questions[number].prompt for number in left], self._requests[setting]
+    def _answers(self, setting: Setting) -> Iterator[tuple[dict[int, Run], float]]:
+        """Yield the runs that each forward finished, by prompt, and its seconds."""
+        prompts, request = self.frontier.prompts, self._requests[setting]
         if not self._warm:  # the first forwards of a process are slower
             few = replace(request, max_new_tokens=2)
             decode_batch(self._checkpoint, prompts[: self._size], few, size=self._size).finish()
             self._warm = True
-        started = time.perf_counter() - self._journal.seconds(setting)
+        started = time.perf_counter()
         decoding = decode_batch(self._checkpoint, prompts, request, size=self._size)
         for moved in decoding:
-            seconds = time.perf_counter() - started
-            finished = [place for place in moved if decoding.runs[place].stop]
-            yield {left[place]: (decoding.runs[place], seconds) for place in finished}
-            started = time.perf_counter() - seconds
+            runs = {place: decoding.runs[place] for place in moved if decoding.runs[place].stop}
+            yield runs, time.perf_counter() - started
+            started = time.perf_counter()
 
     def _outcome(self, number: int, run: Run) -> Outcome:
-        ids = tuple(run.token_ids)
-        ar = self._journal.outcomes(AR).get(number)
+        ids, ar = tuple(run.token_ids), self.frontier.find(AR)
         return Outcome(
             number,
             right=self._questions[number].grade(run),
             tokens=run.tokens,
             forwards=run.forwards,
-            leaves=first_difference(ar.ids, ids) if ar else None,
+            leaves=first_difference(ar.outcomes[number].ids, ids) if ar else None,
             text=run.text,
             ids=ids,
         )
+
+    def _file(self, setting: Setting) -> Path | None:
+        """Return the file of a setting's point; its name is a digest of all that the point depends on."""
+        facts = json.dumps([*self._facts, asdict(setting)], sort_keys=True)
+        return self._folder and self._folder / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.json"
+
+
+def _read(file: Path, setting: Setting) -> Point | None:
+    """Return the point of a file; None if another version of this program wrote it."""
+    try:
+        record = json.loads(file.read_text("utf-8"))
+        outcomes = [Outcome(**one | {"ids": tuple(one["ids"])}) for one in record["outcomes"]]
+        return Point(setting, tuple(outcomes), record["seconds"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _write(file: Path, point: Point) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(f".{os.getpid()}")
+    part.write_text(json.dumps(asdict(point), ensure_ascii=False), encoding="utf-8")
+    part.replace(file)  # whole or not at all
 
 
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:

@@ -62,7 +62,7 @@ def watch(
     def look(probe: bool) -> Iterator[str]:
         grown = as_trained(checkpoint, config, name)
         if probe:
-            yield _line(_short({"probe": step} | _probe(grown, config.data)))
+            yield _line(_rounded({"probe": step} | _probe(grown, config.data)))
         yield _line({"answer": step, "record": _record(_answer(grown, prompt, grown.modes[0]))})
 
     steps = config.max_steps
@@ -74,7 +74,7 @@ def watch(
             for metrics in run:
                 step = metrics.step
                 due = {kind for kind in every if step in (1, steps) or step % every[kind] == 0}
-                yield _line(_short(metrics.record()))
+                yield _line(_rounded(metrics.record()))
                 if due:
                     checkpoint.model.eval()
                     yield from look("probe" in due)
@@ -123,7 +123,7 @@ def held_out(data: str, prompts: int) -> list[Example]:
 
 def _probe(grown: Checkpoint, data: str) -> dict[str, Any]:
     graded = list(accuracy.answers(grown, held_out(data, PROBE_PROMPTS), Request(tau=TAU)))
-    average = accuracy.averaged(TAU, graded)
+    average = accuracy.row("average", TAU, graded)
     return {
         "accuracy": average.accuracy,
         "tokens_per_forward": average.tokens_per_forward,
@@ -159,13 +159,9 @@ def _record(run: Run) -> list[dict[str, Any]]:
     return lines
 
 
-def _short(value: Any) -> Any:
+def _rounded(record: dict[str, Any]) -> dict[str, Any]:
     """Return metrics rounded to the digits that a curve can show."""
-    if isinstance(value, dict):
-        return {name: _short(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_short(inner) for inner in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+    return json.loads(json.dumps(record), parse_float=lambda digits: float(f"{float(digits):.4g}"))
 
 
 def _line(record: dict[str, Any]) -> str:

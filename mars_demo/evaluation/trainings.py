@@ -28,6 +28,7 @@ DATA = {
     "notes and stories": "tasks:notes,stories",
     "code": "tasks:functions",
 }
+RECIPE = ("objective", "block_size", "sft_weight", "data", "steps", "learning_rate")  # of a preset
 BATCH_TOKENS = 1024
 MUON = 2  # Muon's learning rate relative to AdamW's
 
@@ -50,7 +51,7 @@ def recording(id: str) -> str:
 
 def record(entry: dict[str, Any]) -> Iterator[str]:
     """Run an entry of the index, a preset on a base with a seed, and yield its record."""
-    base = load_checkpoint(entry["base"], dtype=torch.float32, for_training=True)
+    base = load_checkpoint(entry["base"], dtype=torch.float32)
     with tempfile.TemporaryDirectory() as output:
         config = MarsConfig(output, **preset_settings(entry["preset"], entry["seed"]))
         yield from watch(base, config, entry["prompt"], entry["id"])
@@ -59,8 +60,7 @@ def record(entry: dict[str, Any]) -> Iterator[str]:
 def preset_settings(id: str, seed: int) -> dict[str, Any]:
     """Return the settings of a preset."""
     preset = next(preset for preset in PRESETS if preset["id"] == id)
-    names = ("objective", "block_size", "sft_weight", "data", "steps", "learning_rate")
-    return settings(*(preset[name] for name in names), seed=seed)
+    return settings(*(preset[name] for name in RECIPE), seed=seed)
 
 
 def settings(
@@ -77,8 +77,10 @@ def settings(
     They are no `MarsConfig` yet, which looks for devices: on ZeroGPU only the lent process may do so.
 
     Raises:
-        ValueError: if a setting is out of range.
+        ValueError: if a setting is out of range, or training is switched off.
     """
+    if not LIMITS.train_steps:
+        raise ValueError("Training is switched off here; run the app on your own machine to train.")
     if not 1 <= steps <= LIMITS.train_steps:
         raise ValueError(f"The number of steps must be from 1 to {LIMITS.train_steps}, not {steps:g}.")
     if not 0 < learning_rate <= 0.1:

@@ -1,7 +1,7 @@
 """The table of supported model types.
 
 Every causal model of transformers decodes in full precision if it does not transform the logits of its
-head. Features that need code for each architecture are listed here.
+head. Some features need Llama's layers.
 """
 
 import copy
@@ -13,10 +13,8 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-# A type with Llama's layers is supported by its name here.
-QUANTIZED = ("llama", "qwen2", "qwen3")  # int8 on a CPU
-CAPTURED = ("llama", "qwen2", "qwen3")  # CUDA graphs
-GGUF = ("llama",)  # our own GGUF reader; transformers reads other types, more slowly
+# The types with Llama's layers: int8 on a CPU, CUDA graphs, GGUF files.
+LLAMA_LIKE = ("llama", "qwen2", "qwen3")
 PUBLISHED = "a2d-qwen2"  # model type of the paper's checkpoints, which have the weights and layers of Qwen2
 _SCALES = ("logits_scaling", "logit_scale", "final_logit_softcapping")
 
@@ -50,6 +48,11 @@ def empty(config: PreTrainedConfig) -> PreTrainedModel:
         return AutoModelForCausalLM.from_config(
             config, dtype=None, attn_implementation="sdpa", trust_remote_code=False
         )
+
+
+def head_width(config: PreTrainedConfig) -> int:
+    """Return the width of an attention head."""
+    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
 
 def published_config(folder: str) -> Qwen2Config | None:

@@ -107,11 +107,9 @@ def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
     return tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
 
 
-def left_padded(
-    rows: Sequence[Sequence[int]], pad: int, device: torch.device, multiple: int = 1
-) -> tuple[Tensor, Tensor]:
-    """Return left-padded ids [batch, width] and their padding mask; `multiple` divides the width."""
-    width = -(-max(map(len, rows)) // multiple) * multiple
+def left_padded(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return left-padded ids [batch, width] and their padding mask."""
+    width = max(map(len, rows))
     ids = [[pad] * (width - len(row)) + list(row) for row in rows]
     real = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
     return torch.tensor(ids, device=device), torch.tensor(real, device=device)

@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mars_demo.core.modes import modes_of, trained_window
-from mars_demo.models.runtime.captured import CapturedModel, captured
+from mars_demo.models.runtime.captured import captured
 from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
 from mars_demo.models.runtime.quantized import QuantizedModel
 
@@ -35,7 +34,6 @@ class Checkpoint:
     end_ids: frozenset[int]  # all tokens that end an answer
     source: Path | None = None  # the folder or GGUF file that it was loaded from, if any
     quantized: QuantizedModel | None = None
-    captured: CapturedModel | None = None  # decodes one text faster on a GPU, with the same weights
     costs: list[tuple[int, float]] | None = None  # [positions, milliseconds] of measured forwards
     _load: Callable[[], PreTrainedModel] | None = field(default=None, repr=False, compare=False)
     _names: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
@@ -48,8 +46,11 @@ class Checkpoint:
 
     @cached_property
     def decoder(self) -> Decoder:
-        """Return the decoder of single texts."""
-        return self.captured or self.quantized or TransformersDecoder(self.model)
+        """Return the decoder of single texts.
+
+        A captured model, whose weights share storage, is made on first use: training needs none.
+        """
+        return self.quantized or captured(self.model) or TransformersDecoder(self.model)
 
     @property
     def device(self) -> torch.device:
@@ -88,12 +89,8 @@ def wrap(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     source: Path | None = None,
-    captures: bool = True,
 ) -> Checkpoint:
-    """Return a model and tokenizer in memory as a `Checkpoint`.
-
-    captures: whether it decodes with a captured model where there can be one.
-    """
+    """Return a model and tokenizer in memory as a `Checkpoint`."""
     config = model.config
     mask_id = getattr(config, "mask_token_id", None)
     block_size = getattr(config, "block_size", None) if mask_id is not None else None
@@ -107,28 +104,7 @@ def wrap(
         context=config.max_position_embeddings,
         end_ids=end_ids(model, tokenizer),
         source=source,
-        captured=captured(model) if captures else None,
     )
-
-
-_READING = Lock()
-
-
-def from_files(folder: str | Path, **options) -> tuple[PreTrainedModel, dict]:
-    """Return a model loaded by transformers, and the report on its missing and unexpected tensors.
-
-    Only one thread loads at a time, because transformers sets the dtype of the model as torch's default for
-    all threads meanwhile.
-
-    options: options of transformers' `from_pretrained`.
-
-    Raises:
-        OSError, ValueError, RuntimeError: if the files are not those of a causal language model.
-    """
-    with _READING:
-        return AutoModelForCausalLM.from_pretrained(
-            folder, trust_remote_code=False, output_loading_info=True, **options
-        )
 
 
 def require_fit(missing: Collection[str], misshapen: Collection[str], unexpected: Collection[str]) -> None:

@@ -22,30 +22,26 @@ _TRAINED_FOR = {
 class Facts:
     """The facts of one checkpoint."""
 
-    name: str
     parameters: int  # tied weights count once
-    trained_for: str
-    block_size: int | None
-    context: int
-    device: str | None  # None if its weights are not loaded
-    precision: str
-    licence: str | None  # as its model card gives it
     modes: tuple[str, ...]
-    has_template: bool
+    shown: list[tuple[str, str]]  # (label, text) pairs
 
-    def shown(self) -> list[tuple[str, str]]:
-        """Return (label, text) pairs of all known facts."""
-        texts = {
-            "parameters": _rounded(self.parameters),
-            "trained for": self.trained_for,
-            "block size": self.block_size and f"{self.block_size} masks",
-            "reads up to": f"{self.context:,} tokens",
-            "computes on": self.device and f"{self.device}, {self.precision}",
-            "licence": self.licence,
-            "modes": ", ".join(self.modes),
-            "chat template": None if self.has_template else "none: prompts are continued as they are",
-        }
-        return [(label, text) for label, text in texts.items() if text]
+
+def facts(checkpoint: Checkpoint) -> Facts:
+    """Return the facts of a checkpoint."""
+    parameters = sum(weight.numel() for weight in checkpoint.model.parameters())
+    device = None if checkpoint.device.type == "meta" else gpu_name(checkpoint.device) or "CPU"
+    texts = {
+        "parameters": _rounded(parameters),
+        "trained for": _TRAINED_FOR[checkpoint.objective],
+        "block size": checkpoint.block_size and f"{checkpoint.block_size} masks",
+        "reads up to": f"{checkpoint.context:,} tokens",
+        "computes on": device and f"{device}, {checkpoint.precision}",
+        "licence": licence_in(front_matter(checkpoint.source)),
+        "modes": ", ".join(checkpoint.modes),
+        "chat template": None if checkpoint.has_template else "none: prompts are continued as they are",
+    }
+    return Facts(parameters, checkpoint.modes, [(label, text) for label, text in texts.items() if text])
 
 
 def _rounded(count: int) -> str:
@@ -54,23 +50,6 @@ def _rounded(count: int) -> str:
         ((s, w) for s, w in ((1e9, "billion"), (1e6, "million")) if count >= s), (1e3, "thousand")
     )
     return f"{count / size:.3g} {word}"
-
-
-def facts(checkpoint: Checkpoint) -> Facts:
-    """Return the facts of a checkpoint."""
-    model = checkpoint.model
-    return Facts(
-        name=checkpoint.name,
-        parameters=sum(weight.numel() for weight in model.parameters()),
-        trained_for=_TRAINED_FOR[checkpoint.objective],
-        block_size=checkpoint.block_size,
-        context=checkpoint.context,
-        device=None if checkpoint.device.type == "meta" else gpu_name(checkpoint.device) or "CPU",
-        precision=checkpoint.precision,
-        licence=licence_in(front_matter(checkpoint.source)),
-        modes=checkpoint.modes,
-        has_template=checkpoint.has_template,
-    )
 
 
 def front_matter(source: Path | None) -> dict[str, Any]:

@@ -1,30 +1,24 @@
-"""A reader of GGUF files, including split ones."""
+"""A reader of GGUF files, including split ones.
+
+It is several times as fast as transformers, which reads no split files.
+"""
 
 import struct
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
-from gguf import (
-    MODEL_ARCH,
-    GGMLQuantizationType,
-    GGUFReader,
-    ReaderTensor,
-    TensorNameMap,
-    get_tensor_name_map,
-)
+from gguf import MODEL_ARCH, GGMLQuantizationType, GGUFReader, ReaderTensor, get_tensor_name_map
 from gguf.quants import dequantize
-from transformers import GgufConfig, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.integrations.gguf.reader import read_gguf_metadata
 
 from mars_demo.core.names import parts
-from mars_demo.models.architectures import GGUF, empty
-from mars_demo.models.checkpoint import from_files, require_fit
+from mars_demo.models.architectures import LLAMA_LIKE, empty
+from mars_demo.models.checkpoint import require_fit
 from mars_demo.models.runtime.quantized_weights import Weights, of_gguf, quantize
 
-_LAYERS = 128  # the most layers of a model
 # Redundant tensors: the head is tied, and the config has the frequencies.
 _REPEATED = {"output.weight", "rope_freqs.weight"}
 
@@ -32,41 +26,24 @@ _REPEATED = {"output.weight", "rope_freqs.weight"}
 def read(file: Path, config: PreTrainedConfig, dtype: torch.dtype, device: str = "cpu") -> PreTrainedModel:
     """Return the model of a GGUF file, dequantized to `dtype` on a device.
 
-    For a Llama this is several times as fast as transformers.
-
     Raises:
-        OSError, ValueError: if the file is broken, transformers does not know its model type, or its
-            tensors do not fit the model.
+        OSError, ValueError: if the file is broken, its model type is not supported, or its tensors do not
+            fit the model.
     """
-    if config.model_type not in GGUF:
-        quantized, report = from_files(
-            file.parent,
-            gguf_file=file.name,
-            quantization_config=GgufConfig(dequantize=True),
-            dtype=dtype,
-        )
-        require_fit(report["missing_keys"], (), report["unexpected_keys"])
-        # transformers cannot save or cast a model from a quantized file, but it can a new model.
-        settings = quantized.config.to_dict()
-        settings.pop("quantization_config", None)
-        model = empty(type(quantized.config)(**settings))
-        model.load_state_dict(quantized.state_dict(), assign=True)
-        model.generation_config = quantized.generation_config
-    else:
-        model = empty(config)
-        weights = {
-            name: _dequantized(name, tensor, config).to(device, dtype)
-            for name, tensor in _llama(file, config)
-        }
-        model.load_state_dict(weights, strict=False, assign=True)
+    model = empty(config)
+    weights = {
+        name: _dequantized(name, tensor, config).to(device, dtype)
+        for name, tensor in _tensors(file, config)
+    }
+    model.load_state_dict(weights, strict=False, assign=True)
     model.tie_weights()
     # Rotary frequencies are not among the weights, and those of the meta device have no values.
     model.model.rotary_emb = type(model.model.rotary_emb)(model.config)
-    return model.to(device)
+    return model.to(device).eval()
 
 
 def read_quantized(file: Path, config: PreTrainedConfig) -> Weights:
-    """Return the quantized weights of a Llama.
+    """Return the quantized weights of a GGUF file.
 
     Tensors that the file stores in the same format are not changed; others are quantized one by one.
 
@@ -74,7 +51,7 @@ def read_quantized(file: Path, config: PreTrainedConfig) -> Weights:
         OSError, ValueError: as `read`.
     """
     matrices, vectors = {}, {}
-    for name, tensor in _llama(file, config):
+    for name, tensor in _tensors(file, config):
         if len(tensor.shape) == 1:
             vectors[name] = _dequantized(name, tensor, config)
         elif tensor.tensor_type == GGMLQuantizationType.Q8_0:
@@ -85,21 +62,31 @@ def read_quantized(file: Path, config: PreTrainedConfig) -> Weights:
     return Weights(matrices, vectors)
 
 
-def _llama(file: Path, config: PreTrainedConfig) -> Iterator[tuple[str, ReaderTensor]]:
-    """Yield the tensors of a Llama by transformers' names, without a tied head."""
-    state, tensors = empty(config).state_dict(), stored_tensors(file)
-    needed = {name: tuple(w.shape) for name, w in state.items() if not is_tied(name, config)}
-    shapes = {gguf_name(name): shape for name, shape in needed.items()}
+def _tensors(file: Path, config: PreTrainedConfig) -> Iterator[tuple[str, ReaderTensor]]:
+    """Yield the tensors of a model by transformers' names, without a tied head."""
+    if config.model_type not in LLAMA_LIKE:
+        raise ValueError(f"GGUF files of {config.model_type} models are not supported; use safetensors.")
+    names, tensors, state = tensor_names(config), _stored(file), empty(config).state_dict()
+    shapes = {stored: tuple(state[name].shape) for name, stored in names.items()}
     require_fit(
         shapes.keys() - tensors.keys(),
         [n for n in shapes.keys() & tensors.keys() if shapes[n] != tuple(tensors[n].shape[::-1])],
         tensors.keys() - shapes.keys() - _REPEATED,
     )
-    for name in needed:
-        yield name, tensors[gguf_name(name)]
+    for name, stored in names.items():
+        yield name, tensors[stored]
 
 
-def stored_tensors(file: Path) -> dict[str, ReaderTensor]:
+def tensor_names(config: PreTrainedConfig) -> dict[str, str]:
+    """Return GGUF's names of a model's tensors by transformers' names, without a tied head."""
+    names = get_tensor_name_map(MODEL_ARCH[config.model_type.upper()], config.num_hidden_layers)
+    needed = [*empty(config).state_dict()]
+    if config.tie_word_embeddings:
+        needed.remove("lm_head.weight")
+    return {name: names.get_name(name, (".weight", ".bias")) for name in needed}
+
+
+def _stored(file: Path) -> dict[str, ReaderTensor]:
     """Return the tensors of all parts of a GGUF model by GGUF's names; their values are views of the files.
 
     Raises:
@@ -108,32 +95,16 @@ def stored_tensors(file: Path) -> dict[str, ReaderTensor]:
     tensors = {}
     for part in parts(file):
         try:
-            _require_counts(part)
+            if part == parts(file)[0]:
+                read_gguf_metadata(
+                    str(part)
+                )  # checks the header's counts, over which `GGUFReader` would loop
             tensors |= {tensor.name: tensor for tensor in GGUFReader(part).tensors}
         except FileNotFoundError as error:
             raise ValueError(f"its part {part.name} is missing.") from error
         except (IndexError, ValueError, struct.error) as error:
             raise ValueError("the GGUF file is incomplete.") from error
     return tensors
-
-
-def _require_counts(part: Path) -> None:
-    """Check that the header's counts fit the file size; `GGUFReader` would loop over any count.
-
-    Raises:
-        ValueError, struct.error: if the header is not valid.
-    """
-    try:
-        read_gguf_metadata(str(part))
-    except ValueError as error:
-        # transformers requires this field last of all; only the first part of a split model has it.
-        if "general.architecture" not in str(error) or part == parts(part)[0]:
-            raise
-
-
-def is_tied(name: str, config: PreTrainedConfig) -> bool:
-    """Return whether a tensor is a tied head."""
-    return name == "lm_head.weight" and config.tie_word_embeddings
 
 
 def _dequantized(name: str, tensor: ReaderTensor, config: PreTrainedConfig) -> torch.Tensor:
@@ -144,25 +115,20 @@ def _dequantized(name: str, tensor: ReaderTensor, config: PreTrainedConfig) -> t
 
 
 def _order(name: str, rows: int, config: PreTrainedConfig) -> np.ndarray:
-    """Return the order of a matrix's rows in a file; llama.cpp interleaves the halves of rotary heads."""
+    """Return the order of a matrix's rows in a file."""
     order = np.arange(rows)
     if heads := rotated_heads(name, config):
         order = order.reshape(heads, -1, 2).swapaxes(1, 2).reshape(-1)
     return order
 
 
-@cache
-def _names() -> TensorNameMap:
-    return get_tensor_name_map(MODEL_ARCH.LLAMA, _LAYERS)
-
-
-def gguf_name(name: str) -> str:
-    """Return the GGUF name of a Llama's tensor."""
-    return _names().get_name(name, (".weight",))
-
-
 def rotated_heads(name: str, config: PreTrainedConfig) -> int:
-    """Return the number of heads of a query or key projection; 0 for any other tensor."""
+    """Return the number of heads of a tensor whose rows a file interleaves, otherwise 0.
+
+    llama.cpp interleaves the halves of each head's rows in the query and key projections of Llama.
+    """
+    if config.model_type != "llama":
+        return 0
     if "q_proj" in name:
         return config.num_attention_heads
     return config.num_key_value_heads if "k_proj" in name else 0

@@ -1,6 +1,5 @@
 """Downloads of checkpoints from a Hugging Face hub, into the hub client's shared cache."""
 
-import errno
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -25,11 +24,13 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 from huggingface_hub.file_download import http_get, repo_folder_name
-from huggingface_hub.utils import WeakFileLock, build_hf_headers, tqdm
+from huggingface_hub.utils import WeakFileLock, build_hf_headers, disable_progress_bars, tqdm
 
 from mars_demo.core.names import choices, split_name
 
-Report = Callable[[str, int, int], None]  # phase, bytes so far, total bytes
+disable_progress_bars("huggingface_hub.snapshot_download")  # it would draw bars
+
+Report = Callable[[int, int], None]  # bytes so far, total bytes
 
 _TEXTS = (".json", ".jinja", ".txt", ".model", "README.md")  # config, tokenizer, template, card
 _PART = ".incomplete"  # of a file that is being downloaded, as the hub client names it
@@ -45,18 +46,18 @@ def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
 
     If the hub is unreachable, a completely cached model is used.
 
-    report: called with `fetching`, the bytes so far, and the bytes of the model.
+    report: called with the bytes so far, and the bytes of the model.
     weights: whether to fetch the weights too.
 
     Raises:
         ValueError: if it cannot be fetched, with the reason in one sentence.
     """
     try:
-        sizes = _sizes(_ask(name))
-    except OSError as error:
+        sizes = _needed_of(_ask(name))
+    except ValueError:
         if folder := cached(name, weights):
             return folder
-        raise ValueError(_refusal(name, error)) from error
+        raise
     if not weights:
         sizes = {file: size for file, size in sizes.items() if not _is_weights(file)}
     elif not any(map(_is_weights, sizes)):
@@ -70,11 +71,15 @@ def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
         for file in missing:
             _download(name, file, bar)
             bar.done = complete = complete + sizes[file]
-        return snapshot_download(name, allow_patterns=list(sizes), tqdm_class=bar)  # links the files
+        return snapshot_download(name, allow_patterns=list(sizes))  # links the files
     except Cancelled:
         raise
     except Exception as error:  # the hub's HTTP client raises many types
-        raise ValueError(_interruption(name, error, bar.done, total)) from error
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(
+            f"Fetching {name} was interrupted at {megabytes(bar.done)} of {megabytes(total)} ({reason}). "
+            "Try again: it goes on from there."
+        ) from error
 
 
 def offer(name: str) -> tuple[int, dict[str, Any]]:
@@ -83,20 +88,24 @@ def offer(name: str) -> tuple[int, dict[str, Any]]:
     Raises:
         ValueError: if the hub does not tell, with the reason in one sentence.
     """
-    try:
-        info = _ask(name)
-    except OSError as error:
-        raise ValueError(_refusal(name, error)) from error
-    return sum(_sizes(info).values()), info.card_data.to_dict() if info.card_data else {}
+    info = _ask(name)
+    return sum(_needed_of(info).values()), info.card_data.to_dict() if info.card_data else {}
 
 
 def held(name: str) -> int:
     """Return the bytes of a model's files whose download was interrupted."""
-    return sum(file.stat().st_size for file in _blobs(name).glob(f"*{_PART}"))
+    blobs = Path(constants.HF_HUB_CACHE, _folder(name), "blobs")
+    return sum(file.stat().st_size for file in blobs.glob(f"*{_PART}"))
 
 
-def _blobs(name: str) -> Path:
-    return Path(constants.HF_HUB_CACHE, _folder(name), "blobs")
+def cached(name: str, weights: bool = True) -> str | None:
+    """Return the folder of a completely cached model, or None, without network access."""
+    try:
+        files = needed_files((file.path, file.size) for file in get_cached_repo_tree(name))
+        patterns = [file for file in files if weights or not _is_weights(file)]
+        return snapshot_download(name, allow_patterns=patterns, local_files_only=True)
+    except (CachedRepoTreeNotFoundError, LocalEntryNotFoundError):
+        return None
 
 
 def _folder(name: str) -> str:
@@ -110,53 +119,34 @@ def _download(name: str, file: str, bar: type[tqdm]) -> None:
     """
     url, headers = hf_hub_url(name, file), build_hf_headers()
     metadata = get_hf_file_metadata(url, timeout=_PATIENCE)
-    blob = _blobs(name) / Path(metadata.etag).name  # a hub decides on no folder
-    lock = Path(constants.HF_HUB_CACHE, ".locks", _folder(name), f"{blob.name}.lock")  # the hub client's
-    for folder in (blob.parent, lock.parent):
-        folder.mkdir(parents=True, exist_ok=True)
+    cache, etag = Path(constants.HF_HUB_CACHE), Path(metadata.etag).name  # a hub decides on no folder
+    blob = cache / _folder(name) / "blobs" / etag
+    lock = cache / ".locks" / _folder(name) / f"{etag}.lock"  # the hub client's
+    for path in (blob, lock):
+        path.parent.mkdir(parents=True, exist_ok=True)
     with WeakFileLock(lock):
         if blob.exists():
             return
-        part = blob.with_name(f"{blob.name}{_PART}")
+        part = blob.with_name(f"{etag}{_PART}")
         with part.open("ab") as stream:
-            http_get(
-                url,
-                stream,
-                resume_size=stream.tell(),
-                headers=headers,
-                expected_size=metadata.size,
-                tqdm_class=bar,
-            )
+            start, size = stream.tell(), metadata.size
+            http_get(url, stream, resume_size=start, headers=headers, expected_size=size, tqdm_class=bar)
         part.rename(blob)
 
 
-def cached(name: str, weights: bool = True) -> str | None:
-    """Return the folder of a completely cached model, or None, without network access."""
-    try:
-        sizes = needed_files((file.path, file.size) for file in get_cached_repo_tree(name))
-    except CachedRepoTreeNotFoundError:  # another program fetched single files
-        sizes = {"config.json": 0}
-    sizes = {file: size for file, size in sizes.items() if weights or not _is_weights(file)}
-    try:
-        folder = snapshot_download(name, allow_patterns=list(sizes), local_files_only=True)
-    except LocalEntryNotFoundError:
-        return None
-    files = [file.name for file in Path(folder).iterdir() if file.exists()]
-    is_complete = sizes.keys() <= {*files} and (not weights or any(map(_is_weights, files)))
-    return folder if is_complete else None
-
-
 def _ask(name: str) -> ModelInfo:
-    """Return the hub's description of a model."""
+    """Return the hub's description of a model.
+
+    Raises:
+        ValueError: as `offer`.
+    """
     try:
         return HfApi().model_info(name, files_metadata=True, timeout=_PATIENCE)
-    except OSError:
-        raise
-    except Exception as error:  # the HTTP client has its own exception types
-        raise ConnectionError(str(error)) from error
+    except Exception as error:  # the hub's HTTP client raises many types
+        raise ValueError(_refusal(name, error)) from error
 
 
-def _sizes(info: ModelInfo) -> dict[str, int]:
+def _needed_of(info: ModelInfo) -> dict[str, int]:
     return needed_files((file.rfilename, file.size or 0) for file in info.siblings or ())
 
 
@@ -174,12 +164,10 @@ def needed_files(files: Iterable[tuple[str, int]]) -> dict[str, int]:
         for file in filter(lambda file: file.endswith(".gguf"), sorted(top)):
             quantized.setdefault(split_name(file), {})[file] = top[file]
         # Prefer Q8_0, which loses least; otherwise the smallest, as all take the same memory once loaded.
-        best = min(
-            quantized,
-            key=lambda name: ("q8_0" not in name.lower(), sum(quantized[name].values())),
-            default=None,
-        )
-        weights = quantized.get(best, {})
+        order = {
+            name: ("q8_0" not in name.lower(), sum(sizes.values())) for name, sizes in quantized.items()
+        }
+        weights = quantized.get(min(order, key=order.get, default=None), {})
     return texts | weights
 
 
@@ -188,10 +176,9 @@ def _is_weights(file: str) -> bool:
 
 
 def _require_room(name: str, size: int) -> None:
-    folder = Path(constants.HF_HUB_CACHE)
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
+    cache = Path(constants.HF_HUB_CACHE)
+    cache.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(cache).free
     if size > free:
         raise ValueError(
             f"There is not enough disk space for {name}: it needs {megabytes(size)}, and "
@@ -206,16 +193,13 @@ def _counting(total: int, report: Report | None) -> type[tqdm]:
         done = 0
 
         def __init__(self, *arguments, **options):
-            self._counts = options.get("name") == "huggingface_hub.http_get"
-            if self._counts:
-                Bar.done += options.get("initial") or 0
+            Bar.done += options.get("initial") or 0
             super().__init__(*arguments, **options | {"disable": True})
 
         def update(self, n: float | None = 1) -> None:
-            if self._counts and n:
-                Bar.done += int(n)
-                if report:
-                    report("fetching", Bar.done, total)
+            Bar.done += int(n or 0)
+            if report:
+                report(Bar.done, total)
 
     return Bar
 
@@ -225,7 +209,7 @@ def megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
 
 
-def _refusal(name: str, error: OSError) -> str:
+def _refusal(name: str, error: Exception) -> str:
     if isinstance(error, GatedRepoError):
         return f"{name} is a gated model: accept its terms on the hub and set HF_TOKEN here."
     if isinstance(error, RepositoryNotFoundError):
@@ -235,10 +219,3 @@ def _refusal(name: str, error: OSError) -> str:
     if isinstance(error, HfHubHTTPError):
         return f"{name} cannot be fetched: the hub returned status {error.response.status_code}."
     return f"{name} cannot be fetched: the hub at {constants.ENDPOINT} is unreachable."
-
-
-def _interruption(name: str, error: Exception, done: int, total: int) -> str:
-    where = f"at {megabytes(done)} of {megabytes(total)}"
-    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"The disk is full: fetching {name} stopped {where}. Free some space, then try again."
-    return f"Fetching {name} was interrupted {where}. Try again: it goes on from there."

@@ -1,15 +1,16 @@
 """Loading of checkpoints from names, folders, GGUF files and hub ids."""
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 
 import torch
 from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
+    AutoModelForCausalLM,
     AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
@@ -19,15 +20,17 @@ from transformers.utils import logging as transformers_logging
 
 from mars_demo.core.names import bundled, gguf_file, locate
 from mars_demo.models import block_size as blocks
-from mars_demo.models import hub, precision
-from mars_demo.models.architectures import GGUF, empty, published_config, require_causal
-from mars_demo.models.checkpoint import Checkpoint, from_files, require_fit, wrap
+from mars_demo.models import gguf, hub, precision
+from mars_demo.models.architectures import empty, published_config, require_causal
+from mars_demo.models.checkpoint import Checkpoint, require_fit, wrap
 from mars_demo.models.device import usable
 from mars_demo.models.hub import Report
-from mars_demo.models.memory import is_short
+from mars_demo.models.memory import is_short, needed
+from mars_demo.models.runtime.quantized import QuantizedModel
 from mars_demo.models.runtime.quantized_weights import of_model
-from mars_demo.models.weights import require_files, stored_shapes
 
+# One thread at a time: transformers sets the dtype of a model as torch's default for all threads meanwhile.
+_READING = Lock()
 transformers_logging.disable_progress_bar()  # it would draw a bar for every load
 
 
@@ -37,7 +40,7 @@ def load_checkpoint(
     dtype: torch.dtype | str = "auto",
     block_size: int | None = None,
     report: Report | None = None,
-    for_training: bool = False,
+    make_room: Callable[[int, str], None] | None = None,
 ) -> Checkpoint:
     """Load a checkpoint from a bundled name, a local folder, a GGUF file or a hub id.
 
@@ -49,8 +52,8 @@ def load_checkpoint(
         file, and float32 otherwise.
     block_size: masks per block in training, if its config and name do not say so or are wrong; 0 for an
         ordinary AR model.
-    report: called with `fetching`, the bytes so far and all bytes, then with `loading`, 0, 0.
-    for_training: whether to leave out the captured model, whose weights share storage and take memory.
+    report: called with the bytes so far and all bytes of a download.
+    make_room: called with the bytes that the model needs, and its device, before its weights are read.
 
     Raises:
         ValueError: with a reason in one sentence, if the checkpoint does not exist, cannot be fetched, is
@@ -61,34 +64,30 @@ def load_checkpoint(
         raise ValueError("There is no bundled checkpoint. Name a local folder or a hub id (owner/name).")
     device = usable(device)
     path, label = _located(name, report)
-    if report:
-        report("loading", 0, 0)
     with _one_sentence(name):
         tokenizer, config = _described(path, label, block_size)
         quantizes = precision.is_quantized(dtype, path, device, config)
-        if quantizes and (quantized := _quantized(name, path, tokenizer, config)):
-            return quantized
-    model = _dense(name, path, config, precision.dense_dtype(dtype, device), device)
-    return wrap(name, model, tokenizer, Path(path), captures=not for_training)
+        dense_dtype = precision.dense_dtype(dtype, device)
+        # Also enough for a quantized model, whose dequantized weights may be needed later.
+        size = needed(empty(config), device, dense_dtype)
+    if make_room:
+        make_room(size, device)
+    with _one_sentence(name):
+        if quantizes:
+            return _quantized(name, path, tokenizer, config)
+    return wrap(name, _dense(name, path, config, dense_dtype, device), tokenizer, Path(path))
 
 
 def _quantized(
     name: str, path: str, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig
-) -> Checkpoint | None:
-    """Return a checkpoint with quantized weights; None if the kernels of this CPU are wrong."""
-    from mars_demo.models.runtime.quantized import QuantizedModel, kernels  # imports ONNX Runtime
-
-    if not kernels().right:
-        return None
-    model, dtype = empty(config), precision.default_dtype("cpu")
-    if (file := gguf_file(path)) and config.model_type in GGUF:
-        from mars_demo.models import gguf
-
+) -> Checkpoint:
+    """Return a checkpoint with quantized weights."""
+    model, dtype = empty(config), torch.float32
+    if file := gguf_file(path):
         weights = gguf.read_quantized(file, config)
     else:
         dense = _weights(path, config, dtype, "cpu")
         weights, model.generation_config = of_model(dense), dense.generation_config
-
     return replace(
         wrap(name, model, tokenizer, Path(path)),
         quantized=QuantizedModel(config, weights),
@@ -101,7 +100,7 @@ def _dense(
 ) -> PreTrainedModel:
     """Return a transformers model with its weights on the device."""
     with _one_sentence(name):
-        return _weights(path, config, dtype, device).to(device).eval()
+        return _weights(path, config, dtype, device)
 
 
 def outline(name: str, block_size: int | None = None) -> Checkpoint:
@@ -159,20 +158,20 @@ def _described(
 def _weights(path: str, config: PreTrainedConfig, dtype: torch.dtype, device: str) -> PreTrainedModel:
     """Return a model with weights read tensor by tensor to the device, to save host memory."""
     if file := gguf_file(path):
-        from mars_demo.models import gguf  # imports gguf, which safetensors do not need
-
         return gguf.read(file, config, dtype, device)
-    require_files(Path(path))
     _require_size(path, config)
-    model, loading = from_files(
-        path,
-        config=config,
-        dtype=dtype,
-        device_map={"": device},
-        use_safetensors=True,
-        attn_implementation="sdpa",
-        ignore_mismatched_sizes=True,  # rejected below, with their names
-    )
+    with _READING:
+        model, loading = AutoModelForCausalLM.from_pretrained(
+            path,
+            config=config,
+            dtype=dtype,
+            device_map={"": device},
+            use_safetensors=True,
+            attn_implementation="sdpa",
+            ignore_mismatched_sizes=True,  # rejected below, with their names
+            output_loading_info=True,
+            trust_remote_code=False,
+        )
     misshapen = {name for name, *_ in loading["mismatched_keys"]}
     require_fit(loading["missing_keys"], misshapen, loading["unexpected_keys"])
     return model
@@ -180,9 +179,9 @@ def _weights(path: str, config: PreTrainedConfig, dtype: torch.dtype, device: st
 
 def _require_size(path: str, config: PreTrainedConfig) -> None:
     """Reject a config of a far larger model than the stored weights, before memory is allocated."""
-    stored = stored_shapes(path)
-    described = {name: tuple(weight.shape) for name, weight in empty(config).state_dict().items()}
-    if sum(map(math.prod, described.values())) <= 2 * sum(map(math.prod, stored.values())):
-        return  # loading reports tensors that do not fit, if any
-    misshapen = [name for name in described.keys() & stored if described[name] != stored[name]]
-    require_fit(described.keys() - stored.keys(), misshapen, ())
+    described = sum(weight.numel() for weight in empty(config).parameters())
+    stored = sum(file.stat().st_size for file in Path(path).glob("*.safetensors"))
+    if 0 < stored < described:  # a weight takes at least a byte
+        raise ValueError(
+            f"its config describes {described:,} weights, but its files have {stored:,} bytes."
+        )

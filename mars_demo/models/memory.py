@@ -1,53 +1,39 @@
 """The memory needs of checkpoints, and the free memory of devices."""
 
-import math
 from pathlib import Path
 
 import psutil
 import torch
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from mars_demo.core.layout import SIZES
 from mars_demo.core.limits import LIMITS
-from mars_demo.core.names import locate
-from mars_demo.models.weights import stored_shapes
+from mars_demo.models.architectures import head_width
 
 MEMORY = "There is not enough memory for this. Use a shorter prompt or a smaller model."
 
 # Parts of torch's messages on a CPU, where it has no exception type for lack of memory.
 _SHORT = ("can't allocate memory", "std::bad_alloc", "could not create a primitive")
-_KEYS_AND_VALUES = tuple(
-    f"{name}.weight" for name in ("k_proj", "v_proj", "attn_k", "attn_v")
-)  # in safetensors and in GGUF
-_HEADS = ("lm_head.weight", "output.weight")  # in safetensors and in GGUF
 
 
-def needed(path: str, device: str, dtype: torch.dtype) -> int:
-    """Return the peak bytes of a device for loading and keeping a checkpoint, from its files' headers.
+def needed(model: PreTrainedModel, device: str, dtype: torch.dtype) -> int:
+    """Return the peak bytes of a device for loading and keeping a model's weights.
 
     On a GPU this includes decoding.
 
-    path: a bundled name, a folder or a GGUF file.
-
-    Raises:
-        ValueError: if there is no such checkpoint.
-        SafetensorError, OSError: if its files are broken.
+    model: on any device, also without values.
     """
-    path = locate(path)
-    tied = _tied(path)
-    shapes = stored_shapes(path)
-    sizes = [math.prod(shape) for name, shape in shapes.items() if not (tied and name in _HEADS)]
+    sizes = [weight.numel() for weight in model.parameters()]
     # While the largest tensor is dequantized or converted, it exists twice, at most in float32.
-    largest = max(sizes, default=0) * 4
-    decoding = 0 if torch.device(device).type == "cpu" else _decoding(shapes, dtype)
-    return sum(sizes) * dtype.itemsize + largest + decoding
+    decoding = 0 if torch.device(device).type == "cpu" else _decoding(model.config, dtype)
+    return sum(sizes) * dtype.itemsize + max(sizes) * 4 + decoding
 
 
-def _decoding(shapes: dict[str, tuple[int, ...]], dtype: torch.dtype) -> int:
+def _decoding(config: PreTrainedConfig, dtype: torch.dtype) -> int:
     """Return the bytes of the KV caches of two texts, active and waiting, and of a graph's logits."""
-    keys_and_values = sum(shape[0] for name, shape in shapes.items() if name.endswith(_KEYS_AND_VALUES))
-    vocabulary = max((shape[0] for shape in shapes.values()), default=0)
-    return 2 * LIMITS.tokens * keys_and_values * dtype.itemsize + SIZES[-1] * vocabulary * 4
+    heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
+    keys_and_values = 2 * config.num_hidden_layers * heads * head_width(config)
+    return 2 * LIMITS.tokens * keys_and_values * dtype.itemsize + SIZES[-1] * config.vocab_size * 4
 
 
 def available(device: str) -> int:
@@ -66,14 +52,6 @@ def is_short(error: BaseException) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _SHORT)
-
-
-def _tied(path: str) -> bool:
-    """Return whether the head is tied to the embedding, so that a stored head takes no memory."""
-    if not Path(path).is_dir():
-        return False
-    config, _ = PreTrainedConfig.get_config_dict(path)
-    return bool(config.get("tie_word_embeddings", False))
 
 
 def container_rooms(root: Path) -> list[int]:

@@ -9,14 +9,14 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from mars_demo.core.names import bundled, locate
-from mars_demo.models import facts, hub, load, memory, precision
+from mars_demo.models import facts, hub, load, memory
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.models.device import usable
 from mars_demo.models.facts import Facts
 
 RETRY_AFTER = 60  # seconds until a failed load may be retried, since an unreachable hub may be back
@@ -139,23 +139,21 @@ class Pool:
     def _loaded(self, member: Member, evict: bool) -> Checkpoint:
         path = locate(member.source)
         if not Path(path).exists():
-            path = hub.fetch(path, member.report)  # outside the lock, so that others can load meanwhile
+            # Outside the lock, so that others can load meanwhile.
+            hub.fetch(path, partial(member.report, "fetching"))
+            member.report("loading")
         with self._one_at_a_time:
-            device = usable(self.device)
-            # Also enough for a quantized model, whose dequantized weights may be needed later.
-            dtype = precision.dense_dtype(self.dtype, device)
-            try:
-                size = memory.needed(path, device, dtype)
-            except Exception:  # broken files, for which loading raises a clear error
-                size = 0
-            self._make_room(member, size, device, evict)
             return self._run(
                 lambda: load.load_checkpoint(
-                    member.source, device, self.dtype, member.block_size, member.report
+                    member.source,
+                    self.device,
+                    self.dtype,
+                    member.block_size,
+                    make_room=lambda size, device: self._make_room(member, evict, size, device),
                 )
             )
 
-    def _make_room(self, member: Member, size: int, device: str, evict: bool) -> None:
+    def _make_room(self, member: Member, evict: bool, size: int, device: str) -> None:
         """Evict other models, if allowed, until `size` bytes are free."""
         others = sorted(self._members.values(), key=lambda other: other.used) if evict else []
         for other in others:

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from mars_demo.core.names import CHAT
-from mars_demo.core.progress import progress
 from mars_demo.evaluation import results
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import LICENSE, card
@@ -57,13 +56,8 @@ class Scale:
     second_turns: int
     batch: int  # answers decoded at a time
     max_new_tokens: int
-    trainings: dict[str, dict[str, Any]]  # settings by folder
-
-
-def trainings(steps: tuple[int, int], **size: int) -> dict[str, dict[str, Any]]:
-    """Return the settings of AR SFT and MARS with these steps and batch sizes."""
-    both = {"ar": AR, CHAT: MARS}
-    return {name: both[name] | size | {"max_steps": number} for name, number in zip(both, steps)}
+    steps: tuple[int, int]  # of AR SFT and of MARS
+    settings: dict[str, Any]  # of both trainings
 
 
 SCALES = {
@@ -73,7 +67,8 @@ SCALES = {
         second_turns=20_000,
         batch=2048,
         max_new_tokens=384,
-        trainings=trainings((300, 5000), packed=65_536, dataloader_num_workers=8, save_steps=250),
+        steps=(300, 5000),
+        settings={"packed": 65_536, "dataloader_num_workers": 8, "save_steps": 250},
     ),
     # Several small batches per step, because conversations of one length are of few kinds.
     "cpu": Scale(
@@ -82,7 +77,8 @@ SCALES = {
         second_turns=5_000,
         batch=96,
         max_new_tokens=192,
-        trainings=trainings((20, 750), batch_tokens=1024, gradient_accumulation_steps=4, save_steps=20),
+        steps=(20, 750),
+        settings={"batch_tokens": 1024, "gradient_accumulation_steps": 4, "save_steps": 20},
     ),
 }
 
@@ -91,18 +87,19 @@ def make_data(output: Path, scale: Scale) -> None:
     """Write `held-out.jsonl` and `train.jsonl`: prompts and second turns with the base's greedy answers."""
     base = load_checkpoint(str(output / "base"), dtype=torch.bfloat16)
     held_out, first, all_turns = (output / f"{name}.jsonl" for name in ("held-out", "first-turns", "train"))
+    size = (scale.batch, scale.max_new_tokens)
     for path, count, seed, avoid in (
         (held_out, scale.held_out, 1, None),
         (first, scale.conversations, 2, held_out),
     ):
         # A resumed file gets new prompts.
         prompts = _mixed(base, min(scale.batch, count), 1_000_003 * seed + _lines(path))
-        _fill(path, base, prompts, count, scale, avoid)
+        distillation.write(path, base, prompts, count, *size, avoid)
     if _lines(all_turns) < scale.conversations:
-        all_turns.write_text(first.read_text("utf-8"), encoding="utf-8")
+        shutil.copy(first, all_turns)
     conversations = map(json.loads, first.read_text("utf-8").splitlines()[: 4 * scale.second_turns])
     count = scale.conversations + scale.second_turns
-    _fill(all_turns, base, distillation.follow_ups(conversations), count, scale, held_out)
+    distillation.write(all_turns, base, distillation.follow_ups(conversations), count, *size, held_out)
 
 
 def _lines(path: Path) -> int:
@@ -117,20 +114,15 @@ def _mixed(base: Checkpoint, batch: int, seed: int) -> Iterator[str]:
         yield from (prompt for prompt in (template, next(own)) if prompt not in excluded)
 
 
-def _fill(path: Path, base, prompts, count: int, scale: Scale, avoid: Path | None) -> None:
-    written = distillation.write(path, base, prompts, count, scale.batch, scale.max_new_tokens, avoid)
-    for _ in progress(written, count, path.name, "answer", reached=int):
-        pass
-
-
 def train_both(output: Path, scale: Scale, minutes: float | None) -> None:
     """Train AR SFT from the base, then MARS from it, by steps or by the clock."""
     source, summaries = output / "base", []
-    for (name, settings), share in zip(scale.trainings.items(), (AR_SHARE, 1 - AR_SHARE)):
-        folder, data = output / name, DATA.format(chat=output / "train.jsonl")
-        settings = settings | {"data": data, "reference": str(output / "base")}
-        config = MarsConfig(str(folder), minutes=minutes and share * minutes, **settings)
-        start = load_checkpoint(str(source), dtype=torch.float32, for_training=True)
+    both = {"data": DATA.format(chat=output / "train.jsonl"), "reference": str(source)} | scale.settings
+    trainings = (("ar", AR, AR_SHARE), (CHAT, MARS, 1 - AR_SHARE))
+    for (name, recipe, share), steps in zip(trainings, scale.steps):
+        folder, time = output / name, minutes and share * minutes
+        config = MarsConfig(str(folder), minutes=time, **recipe | both | {"max_steps": steps})
+        start = load_checkpoint(str(source), dtype=torch.float32)
         train(MarsTrainer(start.model, config, processing_class=start.tokenizer), resume=True)
         summaries.append(summary(config))
         source = folder

@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Collection
 
 import torch
@@ -24,50 +25,52 @@ PADDING = 64  # beyond this many positions of padding, a separate forward is che
 
 
 class Batch:
-    """Batch slots for sequences on one model.
+    """Batch slots for sequences on one model, and the queue of those that wait for one.
 
-    Sequences are admitted while a slot is free, each step is one forward for those whose turn it is, and
-    finished sequences leave. `positions` counts the computed positions, padding included; `seconds` is the
-    time of the forwards.
+    A waiting sequence takes a free slot at once, without `continuous` when all slots are free. Each step is
+    one forward for the sequences whose turn it is, and finished sequences leave. `positions` counts the
+    computed positions, padding included; `seconds` is the time of the forwards.
 
     Raises:
-        ValueError: if the cache does not fit into the free memory.
+        ValueError: if the size is below 1, or the cache does not fit into the free memory.
     """
 
-    def __init__(self, checkpoint: Checkpoint, size: int, columns: int):
+    def __init__(self, checkpoint: Checkpoint, size: int, columns: int, continuous: bool = True):
+        if size < 1:
+            raise ValueError(f"The batch size must be at least 1, not {size}.")
         check_memory(checkpoint.model, size, columns)
         self._cache = RaggedCache(checkpoint.model, size, columns)
-        self.slots: list[BatchSequence | None] = [None] * size
+        self.size, self._continuous = size, continuous
+        self.waiting: deque[BatchSequence] = deque()
+        self.active: list[BatchSequence] = []
         self.positions = self.forwards = 0
         self.seconds = 0.0
 
-    @property
-    def active(self) -> list[BatchSequence]:
-        return [sequence for sequence in self.slots if sequence is not None]
-
-    @property
-    def room(self) -> int:
-        return self.slots.count(None)
-
-    def admit(self, sequence: BatchSequence) -> None:
-        self.slots[self.slots.index(None)] = sequence
-
     def drop(self, sequence: BatchSequence) -> None:
-        """Free the slot of an unfinished sequence."""
-        self._leave(self.slots.index(sequence))
+        """Remove an unfinished sequence from the queue or free its slot."""
+        if sequence in self.waiting:
+            self.waiting.remove(sequence)
+        else:
+            self._leave(sequence)
 
-    def _leave(self, slot: int) -> None:
-        self.slots[slot] = None
-        self._cache.clear(slot)
+    def _admit(self) -> None:
+        if self._continuous or not self.active:
+            while self.waiting and len(self.active) < self.size:
+                self.active.append(self.waiting.popleft())
+                self.active[-1].started = time.perf_counter()
 
-    def _scheduled(self, forwards: dict[int, Forward]) -> dict[int, Forward]:
+    def _leave(self, sequence: BatchSequence) -> None:
+        self.active.remove(sequence)
+        self._cache.clear(sequence)
+
+    def _scheduled(self, forwards: dict[BatchSequence, Forward]) -> dict[BatchSequence, Forward]:
         """Return the forwards whose turn it is.
 
         All sequences are padded to the longest, and prompts are long. If padding would cost more than a
         separate forward, new sequences compute first.
         """
-        new = {slot: f for slot, f in forwards.items() if not self.slots[slot].run.passes}
-        others = [f for slot, f in forwards.items() if slot not in new]
+        new = {sequence: f for sequence, f in forwards.items() if not sequence.run.passes}
+        others = [f for sequence, f in forwards.items() if sequence not in new]
         apart = self._padded(new.values()) + self._padded(others)
         free = self._cache.model.device.type != "cpu"  # on a GPU, positions cost hardly anything
         return forwards if free or not new or self._padded(forwards.values()) - apart <= PADDING else new
@@ -77,76 +80,68 @@ class Batch:
         longest = max((f.layout.ids.shape[1] for f in forwards), default=0)
         return len(forwards) * size_on(self._cache.model.device, longest)
 
-    def _forwards(
-        self, computing: dict[int, BatchSequence]
-    ) -> tuple[dict[int, Forward], list[tuple[BatchSequence, Exception]]]:
-        """Return the next forward of each of these sequences, and those that failed with their errors.
-
-        Failed sequences leave the batch.
-        """
-        forwards, failed = {}, []
-        for slot, sequence in computing.items():
-            try:
-                forwards[slot] = sequence.next_forward()
-            except Exception as error:
-                self._leave(slot)
-                failed.append((sequence, error))
-        return forwards, failed
-
-    def _take(self, slot: int, readings: list[Reading]) -> Pass | Exception | None:
-        """Pass its readings to a sequence, which leaves after its last pass or on an error."""
-        sequence = self.slots[slot]
-        try:
-            step, keep = sequence.take(readings)
-        except Exception as error:
-            self._leave(slot)
-            return error
-        self._cache.commit(slot, keep)
-        if step is not None and step.stop:
-            self._leave(slot)
-        return step
-
     def step(self) -> list[tuple[BatchSequence, Pass | Exception]]:
         """Run the next forward in its own turn and return the sequences it advanced with their passes.
 
-        A failed sequence has left; its error stands in for its pass.
+        A failed sequence has left; its error stands in for its pass. If the forward itself fails, so do all
+        sequences in the slots.
         """
-        with SCHEDULER.turn():
-            return self._step()
+        self._admit()
+        active = list(self.active)
+        try:
+            with SCHEDULER.turn():
+                return self._step()
+        except Exception as error:
+            for sequence in list(self.active):
+                self._leave(sequence)
+            return [(sequence, error) for sequence in active]
 
     def _step(self) -> list[tuple[BatchSequence, Pass | Exception]]:
-        active = {slot: sequence for slot, sequence in enumerate(self.slots) if sequence is not None}
-        computing = {slot: sequence for slot, sequence in active.items() if not sequence.full}
-        state = COMPUTE
-        for sequence in active.values():
+        computing, state = [sequence for sequence in self.active if not sequence.full], COMPUTE
+        for sequence in self.active:
             sequence.state = WAIT
         if not computing:  # every block is full: one forward commits them all
-            computing, state = active, COMMIT
-            for sequence in active.values():
+            computing, state = list(self.active), COMMIT
+            for sequence in self.active:
                 sequence.closing = True
         started = time.perf_counter()
-        forwards, moved = self._forwards(computing)
+        forwards, moved = {}, []
+        for sequence in computing:
+            try:
+                forwards[sequence] = sequence.next_forward()
+            except Exception as error:
+                self._leave(sequence)
+                moved.append((sequence, error))
         if not forwards:
             return moved
         forwards = self._scheduled(forwards)
-        readings = _read_all(self._cache.forward(forwards), forwards, computing)
+        readings = _read_all(self._cache.forward(forwards), forwards)
         self.seconds += time.perf_counter() - started
         self.forwards += 1
         self.positions += self._padded(forwards.values())
-        for slot in forwards:
-            computing[slot].state = state
-            step = self._take(slot, readings[slot])
-            if step is not None:
-                moved.append((computing[slot], step))
+        for sequence, own in readings.items():
+            sequence.state = state
+            if step := self._take(sequence, own):
+                moved.append((sequence, step))
         return moved
 
+    def _take(self, sequence: BatchSequence, readings: list[Reading]) -> Pass | Exception | None:
+        """Pass its readings to a sequence, which leaves after its last pass or on an error."""
+        try:
+            step, keep = sequence.take(readings)
+        except Exception as error:
+            self._leave(sequence)
+            return error
+        self._cache.commit(sequence, keep)
+        if step is not None and step.stop:
+            self._leave(sequence)
+        return step
 
-def _read_all(
-    logits: Tensor, forwards: dict[int, Forward], sequences: dict[int, BatchSequence]
-) -> dict[int, list[Reading]]:
+
+def _read_all(logits: Tensor, forwards: dict[BatchSequence, Forward]) -> dict[BatchSequence, list[Reading]]:
     """Return the readings of each sequence, at once unless requests score or sample differently."""
     counts = [f.layout.ids.shape[1] - f.first for f in forwards.values()]
-    requests = [sequences[slot].request for slot in forwards]
+    requests = [sequence.request for sequence in forwards]
     rules = {request.criterion for request in requests}
     if len(rules) > 1 or any(request.sampling for request in requests):
         parts = zip(forwards.values(), requests, logits.split(counts))
@@ -157,7 +152,7 @@ def _read_all(
         readings = iter(fetch(torch.cat(measured)))
     else:
         readings = iter(fetch(measure(logits, requests[0].acceptance)))
-    return {slot: list(itertools.islice(readings, count)) for slot, count in zip(forwards, counts)}
+    return {sequence: list(itertools.islice(readings, count)) for sequence, count in zip(forwards, counts)}
 
 
 def check_memory(model: PreTrainedModel, sequences: int, columns: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Self
 
 from mars_demo.core.layout import causal
 from mars_demo.core.messages import Encoded, Message
@@ -72,6 +73,7 @@ class BatchSequence:
         self.tail: list[int] = []  # accepted tokens after them, not yet committed
         self.closing = False
         self.state = FREE
+        self.started: float | None = None  # when it got a batch slot, by `time.perf_counter`
 
     @classmethod
     def of(
@@ -81,7 +83,7 @@ class BatchSequence:
         request: Request,
         cache: str = "ragged",
         cache_block: int = CACHE_BLOCK,
-    ) -> BatchSequence:
+    ) -> Self:
         """Return the sequence of a prompt or conversation.
 
         request: already `fitted`.

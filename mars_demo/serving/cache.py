@@ -1,6 +1,7 @@
 """The per-sequence (ragged) KV cache: sequences of different lengths that share one forward."""
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Hashable, Sequence
 
 import torch
 from torch import Tensor
@@ -8,9 +9,9 @@ from torch.nn.functional import pad
 from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import CacheLayerMixin
 
-from mars_demo.core.layout import Layout, size_on, together
+from mars_demo.core.layout import size_on, together
 from mars_demo.decoding.strategy import Forward
-from mars_demo.models.runtime.decoder import hidden_states, logits_of, masks
+from mars_demo.models.runtime.decoder import logits_of, masks, run
 
 FIRST_ROOM = 64  # columns
 
@@ -21,10 +22,13 @@ class Places:
     Each new position has a column; columns from `width` on are not read.
     """
 
-    rows: Tensor
-    chosen: Tensor | slice  # the same rows; adjacent ones are a slice, which is read without a copy
-    columns: Tensor
-    width: int
+    def set(self, rows: Sequence[int], columns: Tensor, width: int, device: torch.device) -> None:
+        self.rows = torch.tensor(rows).to(device, non_blocking=device.type == "cuda")
+        self.columns = columns.to(device, non_blocking=device.type == "cuda")
+        self.width = width
+        # Adjacent rows are a slice, which is read without a copy.
+        adjacent = rows[-1] - rows[0] == len(rows) - 1
+        self.read = slice(rows[0], rows[-1] + 1) if adjacent else self.rows
 
 
 class RaggedLayer(CacheLayerMixin):
@@ -60,8 +64,7 @@ class RaggedLayer(CacheLayerMixin):
         # Indexing with a tensor on both sides of a slice puts the indexed dimensions first.
         self.keys[at] = keys.transpose(1, 2)
         self.values[at] = values.transpose(1, 2)
-        chosen = places.chosen
-        return self.keys[chosen, :, : places.width], self.values[chosen, :, : places.width]
+        return self.keys[places.read, :, : places.width], self.values[places.read, :, : places.width]
 
     def move(self, source: int, target: int, length: int) -> None:
         for tensor in (self.keys, self.values):
@@ -78,73 +81,65 @@ class RaggedLayer(CacheLayerMixin):
 
 
 class RaggedCache:
-    """A KV cache on one model, with a length per sequence.
+    """A KV cache on one model, with a length per sequence; any hashable stands for a sequence.
 
     Sequences are stored in adjacent rows, so that a forward over all of them reads the cache without a
-    copy; another sequence moves into a row that was cleared.
+    copy; the row of a sequence that was cleared is taken by another one.
     """
 
     def __init__(self, model: PreTrainedModel, rows: int, columns: int):
         self.model, self._columns = model, columns
-        self.lengths = [0] * rows
-        self._stored = list(range(rows))  # the cache row of each batch slot
+        self.lengths: Counter[Hashable] = Counter()
+        self._rows: dict[Hashable, int] = {}
         self._places = Places()
         layers = [RaggedLayer(self._places, rows, columns) for _ in range(model.config.num_hidden_layers)]
         self._cache = Cache(layers=layers)
 
     @torch.inference_mode()
-    def forward(self, forwards: dict[int, Forward]) -> Tensor:
-        """Return the logits of these forwards, concatenated in the order of their batch slots.
+    def forward(self, forwards: dict[Hashable, Forward]) -> Tensor:
+        """Return the logits of these forwards, concatenated in their order.
 
         Each sequence gets the logits that `engine.Engine.forward` would give it; its layout counts its
         length as the past. Layouts are padded to the longest; padding is stored in a column that no other
         position sees.
         """
         self._arrange(forwards)
-        rows = sorted(forwards, key=self._stored.__getitem__)
-        layouts = [forwards[row].layout for row in rows]
-        count = size_on(self.model.device, max(layout.ids.shape[1] for layout in layouts))
-        dump = max(self.lengths[row] + layout.ids.shape[1] for row, layout in zip(rows, layouts))
+        sequences = sorted(forwards, key=self._rows.__getitem__)
+        layouts = [forwards[sequence].layout for sequence in sequences]
+        sizes = [layout.ids.shape[1] for layout in layouts]
+        starts = [self.lengths[sequence] for sequence in sequences]
+        count = size_on(self.model.device, max(sizes))
+        dump = max(map(sum, zip(starts, sizes)))
         width = min(size_on(self.model.device, dump + 1), self._columns)
-        self._place(rows, layouts, count, dump, width)
+        columns = torch.full((len(sequences), count), dump)
+        for row, (start, size) in enumerate(zip(starts, sizes)):
+            columns[row, :size] = torch.arange(start, start + size)
+        rows = [self._rows[sequence] for sequence in sequences]
+        self._places.set(rows, columns, width, self.model.device)
         layout = together(layouts, count, width, dump).to(self.model.device)
         near = lambda window: together([one.near(window) for one in layouts], count, width, dump)  # noqa: E731
         mask = masks(self.model, layout, near)
-        hidden = hidden_states(self.model, layout, self._cache, mask)
+        hidden = run(self.model, layout, self._cache, mask).last_hidden_state
         read = {
-            row: hidden[index, forwards[row].first : layout.ids.shape[1]]
-            for index, (row, layout) in enumerate(zip(rows, layouts))
+            sequence: hidden[row, forwards[sequence].first : size]
+            for row, (sequence, size) in enumerate(zip(sequences, sizes))
         }
-        return logits_of(self.model, torch.cat([read[row] for row in sorted(read)]))
+        return logits_of(self.model, torch.cat([read[sequence] for sequence in forwards]))
 
-    def _arrange(self, active: Collection[int]) -> None:
-        """Move the stored sequences to the first cache rows, and give new ones the rows after them."""
-        texts = [row for row, length in enumerate(self.lengths) if length]
-        empty = sorted(set(range(len(self.lengths))).difference(texts), key=lambda row: row not in active)
-        free = sorted(self._stored[row] for row in empty)
-        beyond = [row for row in texts if self._stored[row] >= len(texts)]
-        for row, place in zip(beyond, list(free)):
-            for layer in self._cache.layers:
-                layer.move(self._stored[row], place, self.lengths[row])
-            free[free.index(place)], self._stored[row] = self._stored[row], place
-        for row, place in zip(empty, sorted(free)):
-            self._stored[row] = place
+    def _arrange(self, forwards: Collection[Hashable]) -> None:
+        """Move stored sequences into rows that have become free, and give new ones the rows after them."""
+        free = set(range(len(self._rows))).difference(self._rows.values())
+        for sequence, row in self._rows.items():
+            if row >= len(self._rows):
+                self._rows[sequence] = free.pop()
+                for layer in self._cache.layers:
+                    layer.move(row, self._rows[sequence], self.lengths[sequence])
+        for sequence in forwards:
+            self._rows.setdefault(sequence, len(self._rows))
 
-    def _place(self, rows: list[int], layouts: list[Layout], count: int, dump: int, width: int) -> None:
-        columns = torch.full((len(rows), count), dump)
-        for index, (row, layout) in enumerate(zip(rows, layouts)):
-            own = layout.ids.shape[1]
-            columns[index, :own] = torch.arange(self.lengths[row], self.lengths[row] + own)
-        device = self.model.device
-        stored = [self._stored[row] for row in rows]
-        self._places.rows = torch.tensor(stored).to(device, non_blocking=device.type == "cuda")
-        adjacent = stored[-1] - stored[0] == len(stored) - 1
-        self._places.chosen = slice(stored[0], stored[-1] + 1) if adjacent else self._places.rows
-        self._places.columns = columns.to(device, non_blocking=device.type == "cuda")
-        self._places.width = width
+    def commit(self, sequence: Hashable, count: int) -> None:
+        self.lengths[sequence] += count
 
-    def commit(self, row: int, count: int) -> None:
-        self.lengths[row] += count
-
-    def clear(self, row: int) -> None:
-        self.lengths[row] = 0
+    def clear(self, sequence: Hashable) -> None:
+        self._rows.pop(sequence, None)
+        del self.lengths[sequence]

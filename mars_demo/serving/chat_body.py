@@ -77,7 +77,7 @@ class ChatBody(create_model("Parameters", __config__=types.STRICT, **_OPTIONAL))
     Without `tau`, the server's applies. Without `temperature`, `top_p` and `top_k`, decoding is greedy.
     """
 
-    model: str
+    model: types.Name
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()

@@ -17,28 +17,22 @@ class StopFilter:
 
     def __init__(self, strings: Sequence[str]):
         self._strings, self._held, self._ended = strings, "", False
+        self._most = max(map(len, strings), default=1) - 1  # characters of an unfinished stop string
 
     def add(self, text: str) -> str:
-        """Add text and return what can be shown; an ending that may begin a stop string is held back."""
+        """Add text and return what can be shown; an ending that may begin a stop string waits."""
         if self._ended:
             return ""
         self._held += text
         starts = [start for string in self._strings if (start := self._held.find(string)) >= 0]
         self._ended = bool(starts)
-        certain = min(starts) if starts else len(self._held) - self._begun()
+        certain = min(starts, default=max(0, len(self._held) - self._most))
         shown, self._held = self._held[:certain], self._held[certain:]
         return shown
 
     def rest(self) -> str:
         """Return the text held back, once no stop string can follow."""
         return "" if self._ended else self._held
-
-    def _begun(self) -> int:
-        """Return how many characters at the end begin a stop string."""
-        return max(
-            (n for string in self._strings for n in range(len(string)) if self._held.endswith(string[:n])),
-            default=0,
-        )
 
 
 class Completion:
@@ -107,20 +101,17 @@ def placed(step: Pass) -> list[dict[str, Any]]:
 
 
 def figures(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the usage and the timings of an answer. New fields go into these two functions alone."""
-    drafts = Drafts.of(run)
-    return {"usage": usage(run, drafts), "timings": timings(run, drafts)}
+    """Return OpenAI's usage of an answer with this project's counts, and llama.cpp's timings.
 
-
-def usage(run: Run, drafts: Drafts) -> dict[str, Any]:
-    """Return OpenAI's usage of an answer, and this project's counts; the end token and a stop string count.
-
-    Unlike OpenAI's, the rejected tokens are not part of the completion tokens.
+    The end token and a stop string count. Unlike OpenAI's, the rejected tokens are not part of the
+    completion tokens. `predicted_ms` is the time of all forwards of the answer: the one that reads the
+    prompt also predicts tokens, so there is no `prompt_ms`.
     """
-    return {
-        "prompt_tokens": run.settings.prompt_tokens,
+    drafts, settings = Drafts.of(run), run.settings
+    usage = {
+        "prompt_tokens": settings.prompt_tokens,
         "completion_tokens": run.tokens,
-        "total_tokens": run.settings.prompt_tokens + run.tokens,
+        "total_tokens": settings.prompt_tokens + run.tokens,
         "completion_tokens_details": {
             "accepted_prediction_tokens": drafts.accepted,
             "rejected_prediction_tokens": drafts.rejected,
@@ -129,17 +120,9 @@ def usage(run: Run, drafts: Drafts) -> dict[str, Any]:
         "tokens_per_forward": round(run.tokens_per_forward, 3),
         "acceptance_per_position": [round(rate, 3) for rate in drafts.acceptance],
     }
-
-
-def timings(run: Run, drafts: Drafts) -> dict[str, int | float]:
-    """Return the timings of an answer under llama.cpp's names.
-
-    `predicted_ms` is the time of all forwards of the answer. There is no `prompt_ms`, because the forward
-    that reads the prompt also predicts tokens.
-    """
-    return {
-        "cache_n": run.settings.cached_tokens,
-        "prompt_n": run.settings.prompt_tokens - run.settings.cached_tokens,
+    timings = {
+        "cache_n": settings.cached_tokens,
+        "prompt_n": settings.prompt_tokens - settings.cached_tokens,
         "predicted_n": run.tokens,
         "predicted_ms": round(1000 * run.seconds, 3),
         "predicted_per_token_ms": round(1000 * run.seconds / run.tokens, 3),
@@ -147,3 +130,4 @@ def timings(run: Run, drafts: Drafts) -> dict[str, int | float]:
         "draft_n": drafts.tokens,
         "draft_n_accepted": drafts.accepted,
     }
+    return {"usage": usage, "timings": timings}

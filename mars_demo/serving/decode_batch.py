@@ -6,12 +6,10 @@ cache, sequences that have filled a block wait until all have. Without a cache e
 whole text again.
 """
 
-from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import Self
 
 from mars_demo.core.messages import Encoded
-from mars_demo.core.modes import CACHES
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import Checkpoint
@@ -19,26 +17,32 @@ from mars_demo.serving.batch import Batch, columns
 from mars_demo.serving.batch_sequence import CACHE_BLOCK, BatchSequence, fitted
 from mars_demo.show.schedules import FREE, Schedule
 
+TITLES = {
+    "ragged": "Per-sequence cache",
+    "block": "Block cache, {} positions",
+    "none": "No cache",
+}
+
 
 class Decoding:
     """Prompts decoded together; iterating yields the numbers of the runs that each forward advanced."""
 
-    def __init__(self, sequences: list[BatchSequence], batch: Batch, title: str, continuous: bool):
+    def __init__(self, sequences: list[BatchSequence], batch: Batch, title: str):
         self.runs, self.batch = [sequence.run for sequence in sequences], batch
         self.schedule = Schedule(title, [run.settings.prompt for run in self.runs])
-        self._sequences, self._waiting, self._continuous = sequences, deque(sequences), continuous
+        self._sequences = sequences
 
     def __iter__(self) -> Iterator[list[int]]:
-        number = {id(sequence): index for index, sequence in enumerate(self._sequences)}
-        while self._waiting or self.batch.active:
-            before = self.batch.seconds
-            moved = _advance(self.batch, self._waiting, self._continuous)
+        numbers = {sequence: number for number, sequence in enumerate(self._sequences)}
+        before = self.batch.seconds
+        for moved in _steps(self.batch):
             self.schedule.steps.append([sequence.state for sequence in self._sequences])
             self.schedule.ms.append(round(1000 * (self.batch.seconds - before), 3))
+            before = self.batch.seconds
             for sequence, step in moved:
                 if step.stop:
                     sequence.state = FREE
-            yield [number[id(sequence)] for sequence, _ in moved]
+            yield [numbers[sequence] for sequence, _ in moved]
 
     def finish(self) -> Self:
         for _ in self:
@@ -46,24 +50,18 @@ class Decoding:
         return self
 
 
-def _advance(
-    batch: Batch, waiting: deque[BatchSequence], continuous: bool = True
-) -> list[tuple[BatchSequence, Pass]]:
-    """Admit waiting sequences, run a forward, and return the sequences it advanced with their passes.
-
-    With `continuous`, a sequence is admitted as soon as a slot is free, otherwise once the batch is empty.
+def _steps(batch: Batch) -> Iterator[list[tuple[BatchSequence, Pass]]]:
+    """Run forwards until all sequences have ended; yield those that each advanced with their passes.
 
     Raises:
         Exception: the first error of a sequence, which ends the batch.
     """
-    if continuous or not batch.active:
-        while waiting and batch.room:
-            batch.admit(waiting.popleft())
-    moved = batch.step()
-    for _, step in moved:
-        if isinstance(step, Exception):
-            raise step
-    return moved
+    while batch.waiting or batch.active:
+        moved = batch.step()
+        for _, step in moved:
+            if isinstance(step, Exception):
+                raise step
+        yield moved
 
 
 def decode_batch(
@@ -87,7 +85,10 @@ def decode_batch(
             memory, or the checkpoint does not support the request. If a prompt is too long, the message
             has its number.
     """
-    _check(prompts, size, cache, cache_block)
+    if not prompts:
+        raise ValueError("The batch is empty; give at least one prompt.")
+    if cache_block < 1:
+        raise ValueError(f"The cache block must have at least 1 position, not {cache_block}.")
     size = min(size, len(prompts))
     checkpoint = checkpoint.dense
     request = fitted(checkpoint, request, size, cache)
@@ -97,24 +98,9 @@ def decode_batch(
             sequences.append(BatchSequence.of(checkpoint, prompt, request, cache, cache_block))
         except ValueError as error:
             raise ValueError(f"Prompt {number}: {error}") from error
-    batch = _batch(checkpoint, sequences, size, cache_block if cache == "block" else 0)
-    titles = {
-        "ragged": "Per-sequence cache",
-        "block": f"Block cache, {cache_block} positions",
-        "none": "No cache",
-    }
-    return Decoding(sequences, batch, titles[cache], continuous)
-
-
-def _check(prompts: Sequence[str], size: int, cache: str, cache_block: int) -> None:
-    if not prompts:
-        raise ValueError("The batch is empty; give at least one prompt.")
-    if size < 1:
-        raise ValueError(f"The batch size must be at least 1, not {size}.")
-    if cache not in CACHES:
-        raise ValueError(f"Unknown cache {cache!r}. Choose from {', '.join(CACHES)}.")
-    if cache_block < 1:
-        raise ValueError(f"The cache block must have at least 1 position, not {cache_block}.")
+    more = cache_block if cache == "block" else 0
+    batch = _batch(checkpoint, sequences, size, more, continuous)
+    return Decoding(sequences, batch, TITLES[cache].format(cache_block))
 
 
 def finished(
@@ -132,20 +118,26 @@ def finished(
     if not requests:
         return
     checkpoint, size = checkpoint.dense, min(size, len(requests))
-    waiting = deque(
-        BatchSequence.of(checkpoint, prompt, fitted(checkpoint, request, size))
-        for prompt, request in requests
-    )
-    numbers = {id(sequence): number for number, sequence in enumerate(waiting)}
-    batch = _batch(checkpoint, waiting, size)
-    while waiting or batch.active:
-        for sequence, step in _advance(batch, waiting):
+    numbers = {
+        BatchSequence.of(checkpoint, prompt, fitted(checkpoint, request, size)): number
+        for number, (prompt, request) in enumerate(requests)
+    }
+    for moved in _steps(_batch(checkpoint, numbers, size)):
+        for sequence, step in moved:
             if step.stop:
-                yield numbers.pop(id(sequence)), sequence.run
+                yield numbers.pop(sequence), sequence.run
 
 
-def _batch(checkpoint: Checkpoint, sequences: Collection[BatchSequence], size: int, more: int = 0) -> Batch:
-    """Return a batch with room for the longest of these sequences, and `more` positions."""
+def _batch(
+    checkpoint: Checkpoint,
+    sequences: Collection[BatchSequence],
+    size: int,
+    more: int = 0,
+    continuous: bool = True,
+) -> Batch:
+    """Return a batch of these sequences, with room for the longest and `more` positions."""
     longest = max(one.run.settings.prompt_tokens + one.request.max_new_tokens for one in sequences)
     window = max(one.request.window for one in sequences)
-    return Batch(checkpoint, size, columns(checkpoint, longest, window) + more)
+    batch = Batch(checkpoint, size, columns(checkpoint, longest, window) + more, continuous)
+    batch.waiting.extend(sequences)
+    return batch

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import wraps
+from collections.abc import AsyncIterator
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
@@ -40,24 +40,16 @@ def routes(servers: Servers) -> list[BaseRoute]:
         Route("/models/{name:path}", endpoint.model),
         Route("/chat/completions", endpoint.chat, methods=["POST"]),
     ]
-    mounted = Mount(PREFIX, app=Starlette(routes=api, exception_handlers=HANDLERS))
-    return [mounted, Route("/metrics", endpoint.metrics), Route("/health", endpoint.health)]
-
-
-def _guarded(handler: Callable[[Endpoint, Request], Awaitable[Response]]):
-    """Turn the errors of a handler into responses, and log internal ones."""
-
-    @wraps(handler)
-    async def guarded(self: Endpoint, request: Request) -> Response:
-        try:
-            return await handler(self, request)
-        except Exception as error:
-            return _refusal(error).response()
-
-    return guarded
+    explained = {"middleware": [Middleware(ExceptionMiddleware, handlers=HANDLERS)]}
+    return [
+        Mount(PREFIX, routes=api, **explained),
+        Route("/metrics", endpoint.metrics, **explained),
+        Route("/health", endpoint.health, **explained),
+    ]
 
 
 def _refusal(error: Exception) -> Refusal:
+    """Return an error as a response has it, and log an internal one."""
     if isinstance(error, Refusal):
         return error
     if is_short(error):
@@ -72,28 +64,23 @@ class Endpoint:
     def __init__(self, servers: Servers):
         self._servers = servers
 
-    @_guarded
     async def models(self, request: Request) -> Response:
         listed = [_model(name) for name in self._servers.pool.names()]
         return JSONResponse({"object": "list", "data": listed})
 
-    @_guarded
     async def model(self, request: Request) -> Response:
         name = request.path_params["name"]
         self._servers.check(name)
         return JSONResponse(_model(name))
 
-    @_guarded
     async def metrics(self, request: Request) -> Response:
         return self._servers.metrics.response()
 
-    @_guarded
     async def health(self, request: Request) -> Response:
         """Answer as llama.cpp's server does: with 503 until a model is loaded."""
         self._servers.check_loaded()
         return JSONResponse({"status": "ok"})
 
-    @_guarded
     async def chat(self, request: Request) -> Response:
         body = ChatBody.read(await _read(request))
         job = await self._servers.submit(body)
@@ -168,4 +155,8 @@ async def _not_served(request: Request, error: HTTPException) -> Response:
     return Refusal(error.status_code, f"{route} is not served here: {error.detail}.").response()
 
 
-HANDLERS = {HTTPException: _not_served}
+async def _failed(request: Request, error: Exception) -> Response:
+    return _refusal(error).response()
+
+
+HANDLERS = {HTTPException: _not_served, Exception: _failed}

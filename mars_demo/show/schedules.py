@@ -46,7 +46,7 @@ def step_line(states: Sequence[str], **measured) -> str:
 def seated(steps: Iterable[Sequence[str]], size: int) -> Iterator[tuple[list[str], list[int | None]]]:
     """Yield, for each step, the state of each of `size` batch slots and the number of the prompt in it.
 
-    steps: the states of all prompts. A prompt takes the first free slot, as in `batch.Batch`.
+    steps: the states of all prompts. A prompt takes the first free slot.
     """
     slots: list[int | None] = [None] * size
     for states in steps:

@@ -19,14 +19,14 @@ from transformers import PreTrainedModel
 
 from mars_demo.core.layout import Layout, causal, verification, window
 from mars_demo.core.messages import user
+from mars_demo.models.architectures import head_width
 from mars_demo.models.chat import render, with_slots
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import LICENSE
-from mars_demo.models.export.save import flush
 from mars_demo.models.facts import beside, front_matter
 from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.engine import Engine
-from mars_demo.models.runtime.onnx_graph import build, decoder, head_width, unsupported
+from mars_demo.models.runtime.onnx_graph import ExportedGraph, unsupported
 from mars_demo.models.runtime.quantized import UNSEEN
 from mars_demo.models.runtime.quantized_weights import of_model, quantize
 from mars_demo.static.space import check_new
@@ -68,14 +68,14 @@ def write(checkpoint: Checkpoint, output: Path, bits: int) -> None:
     if not set(MODES) & set(checkpoint.modes):
         raise ValueError(f"{checkpoint.name} cannot be exported: it decodes in none of {', '.join(MODES)}.")
     model = checkpoint.model if bits == 32 else _rounded(checkpoint.model)
-    graph = build(config, of_model(model, quantized=bits == 8), self_contained=True)
+    graph = ExportedGraph(config, of_model(model, quantized=bits == 8))
     if sum(tensor.nbytes for tensor in graph.tensors.values()) > LARGEST:
         raise ValueError(f"{checkpoint.name} is too large for a browser: its weights have more than 2 GB.")
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{output.name}-", dir=output.parent) as unfinished:
         folder = Path(unfinished) / output.name
         checkpoint.tokenizer.save_pretrained(folder)
-        _save(decoder(graph, config), folder)
+        _save(graph.model(), folder)
         if not _agrees(folder / MODEL, replace(checkpoint, model=model)):
             raise ValueError(f"The exported model does not compute the logits of {checkpoint.name}.")
         card = front_matter(checkpoint.source)
@@ -89,7 +89,6 @@ def write(checkpoint: Checkpoint, output: Path, bits: int) -> None:
         description["files"] = {file.name: _facts(file) for file in sorted(folder.iterdir())}
         text = json.dumps(description, indent=1, ensure_ascii=False) + "\n"
         (folder / DESCRIPTION).write_text(text, encoding="utf-8")
-        flush(folder)
         if output.exists():
             output.rmdir()  # Windows does not replace folders
         os.replace(folder, output)
@@ -196,7 +195,7 @@ class ExportedModel:
     def __init__(self, file: Path):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
-        options.add_session_config_entry("session.disable_quant_qdq", "1")  # see `Graph.dense`
+        options.add_session_config_entry("session.disable_quant_qdq", "1")  # see `ExportedGraph`
         self._session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
         shapes = {one.name: one.shape for one in self._session.get_inputs()}
         self._stores = {

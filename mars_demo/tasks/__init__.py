@@ -5,26 +5,24 @@ are small, arithmetic is shown step by step, and vocabularies are closed. The ta
 how predictable their answers are: a times table is almost all boilerplate, a tiny story nearly all free
 choice. `SKILLS` are tasks for a larger model.
 
-Each task is a module named in `_MODULES`: a `Task` that draws examples and grades answers. One prompt in
-ten is held out, chosen by a hash of the prompt alone.
+Each `Task` of a module here, named in `_ORDER`, draws examples and grades answers. One prompt in ten is
+held out, chosen by a hash of the prompt alone.
 """
 
 import hashlib
 import random
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 
-from mars_demo.tasks.common import Example, Task
+from mars_demo.tasks.common import Example, Task, tasks_in
 from mars_demo.tasks.skills import SKILLS
 
-# Modules in the order of their tasks: in another order, the same seed draws other examples.
-_MODULES = (
-    "word_problems units weekdays sorting reversing letters number_words world_facts "
+# In another order, the same seed draws other examples.
+_ORDER = (
+    "word-problems units weekdays sorting reversing letters number-words world-facts "
     "notes stories functions tables"
 ).split()
-TASKS: dict[str, Task] = {
-    task.name: task for task in (import_module(f"{__name__}.{module}").TASK for module in _MODULES)
-}
+_FOUND = tasks_in(__name__, __path__)
+TASKS = {name: _FOUND[name] for name in _ORDER}
 
 FAMILIES = {"tasks": TASKS, "skills": SKILLS}  # by their names in `--data` and `--tasks`
 

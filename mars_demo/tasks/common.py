@@ -1,23 +1,25 @@
 """Helpers shared by all tasks: examples, tasks, common words, and phrasings of questions."""
 
-import ast
 import itertools
+import pkgutil
 import random
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
 
 from mars_demo.core.assets import read_json
 
 
 @dataclass(frozen=True)
 class Example:
-    """A problem: the prompt, a worked answer, and facts for the grader."""
+    """A problem: the prompt, a worked answer, and facts for the grader and for a second turn."""
 
     task: str
     prompt: str
     answer: str
-    facts: dict
+    facts: dict = field(default_factory=dict)
     unseen: bool = False  # whether its kind of phrasing or field never occurs in training
     earlier: tuple[str, ...] = ()  # the turns before the prompt: a request and its answer
 
@@ -45,6 +47,13 @@ class Task:
     make_follow_up: Callable[[random.Random, Example], Example] | None = None
 
 
+def tasks_in(package: str, path: Iterable[str]) -> dict[str, Task]:
+    """Return the tasks that the modules of a package have, in alphabetical order."""
+    modules = [import_module(f"{package}.{found.name}") for found in pkgutil.iter_modules(path)]
+    tasks = [value for module in modules for value in vars(module).values() if isinstance(value, Task)]
+    return {task.name: task for task in sorted(tasks, key=lambda task: task.name)}
+
+
 TEXTS = read_json("tasks.json")  # phrasings, words and tables, by task
 _WORDS = TEXTS["words"]
 PEOPLE = [tuple(person.split()) for person in _WORDS["people"].split(", ")]  # names and pronouns
@@ -54,6 +63,7 @@ DAYS = tuple(_WORDS["days"].split())
 # lists with different initials are easy to draw.
 NOUNS = tuple(_WORDS["nouns"].split())
 WORDS = tuple(_WORDS["words"].split())  # to spell; two tasks use them, so each spelling is learned twice
+_ONES, _TENS = _WORDS["ones"].split(), _WORDS["tens"].split()
 
 
 def ask(rng: random.Random, phrasings: Sequence[str], **details: object) -> str:
@@ -81,6 +91,21 @@ def concludes(example: Example, answer: str) -> bool:
     return answer.endswith(conclusion) and (not before or before[-1].isspace())
 
 
+def same(read: Callable[[str], Any]) -> Callable[[Example, str], bool]:
+    """Return a grader of answers from which `read` has to return the same as from the right one.
+
+    read: may raise what parsers do for an answer that it cannot read; it never runs code.
+    """
+
+    def grade(example: Example, answer: str) -> bool:
+        try:
+            return read(answer) == read(example.answer)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            return False
+
+    return grade
+
+
 def quantity(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
@@ -100,36 +125,18 @@ def ordinal(number: int) -> str:
     return f"{number}th" if is_teen else f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
 
 
-def syntax_tree(code: str) -> ast.Module | None:
-    """Return the syntax tree of Python code, or None if it is invalid; the code is never run."""
-    try:
-        return ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def syntax_of(code: str) -> str | None:
-    """Return the syntax tree of Python code as text, for comparisons, or None if it is invalid."""
-    try:
-        return ast.dump(ast.parse(code))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
 def listed(items: Sequence[object]) -> str:
     return ", ".join(map(str, items))
+
+
+def stripped_lines(text: str) -> list[str]:
+    """Return the non-blank lines of a text, stripped."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def sentences_of(text: str) -> list[str]:
     """Return the sentences of a text, including an unfinished last one."""
     return [part for part in re.split(r"(?<=[.?!])\s+", text.strip()) if part]
-
-
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-    "fifteen sixteen seventeen eighteen nineteen"
-).split()
-_TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
 
 
 def in_words(number: int) -> str:

@@ -1,9 +1,10 @@
 """One-line Python functions, graded by their syntax trees."""
 
+import ast
 import random
 import re
 
-from mars_demo.tasks.common import TEXTS, Example, Task, ask, in_words, syntax_of
+from mars_demo.tasks.common import TEXTS, Example, Task, ask, in_words, same
 
 _TEXTS = TEXTS["functions"]
 # Kinds of one-line functions, each with descriptions, names, the argument, the docstring and the result.
@@ -29,13 +30,16 @@ def make(rng: random.Random) -> Example:
         f"    return {kind['result'].format(**blanks)}"
     )
     answer = f"Here is the function:\n```python\n{code}\n```"
-    return Example("functions", prompt, answer, {"code": code})
+    return Example("functions", prompt, answer)
 
 
-def grade(example: Example, answer: str) -> bool:
+def _syntax(answer: str) -> str:
+    """Return the syntax tree of the code of an answer as text."""
     block = re.fullmatch(r"[^`]*```python\n([^`]*)\n```\s*", answer)
     # Far longer than any right answer; very deep nesting could exhaust the parser.
-    return bool(block) and len(block[1]) <= 1000 and syntax_of(block[1]) == syntax_of(example.facts["code"])
+    if not block or len(block[1]) > 1000:
+        raise ValueError("no short block of code")
+    return ast.dump(ast.parse(block[1]))
 
 
-TASK = Task("functions", "Python functions", make, grade)
+TASK = Task("functions", "Python functions", make, same(_syntax))

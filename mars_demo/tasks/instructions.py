@@ -31,17 +31,13 @@ def instructions() -> list[Instruction]:
     return [Instruction(**entry) for entry in read_json("checks.json")]
 
 
+_SENTENCE_ENDS = re.compile(r"[.!?]+(?=\s|$)")
+# A dash, a bullet or a number at the beginning of a line.
+_ITEM_STARTS = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*\S", re.MULTILINE)
+
+
 def words(text: str) -> list[str]:
     return re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", text)
-
-
-def sentences(text: str) -> int:
-    return len(re.findall(r"[.!?]+(?=\s|$)", text.strip()))
-
-
-def items(text: str) -> int:
-    """Return the number of lines that begin with a dash, a bullet or a number."""
-    return len(re.findall(r"^\s*(?:[-*•]|\d+[.)])\s*\S", text, re.MULTILINE))
 
 
 def has(text: str, part: str) -> bool:
@@ -62,7 +58,7 @@ CHECKS: dict[str, Callable[[str, Any], bool]] = {
     "one_of": lambda answer, parts: any(has(answer, part) for part in parts),
     "max_words": lambda answer, count: len(words(answer)) <= count,
     "min_words": lambda answer, count: len(words(answer)) >= count,
-    "max_sentences": lambda answer, count: 1 <= sentences(answer) <= count,
-    "items": lambda answer, count: items(answer) == count,
+    "max_sentences": lambda answer, count: 1 <= len(_SENTENCE_ENDS.findall(answer.strip())) <= count,
+    "items": lambda answer, count: len(_ITEM_STARTS.findall(answer)) == count,
     "starts_with": lambda answer, start: answer.lstrip().startswith(start),
 }

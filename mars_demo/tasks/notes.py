@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Sequence
 
-from mars_demo.tasks.common import NAMES, TEXTS, Example, Task, ask, sentences_of
+from mars_demo.tasks.common import NAMES, TEXTS, Example, Task, ask, sentences_of, stripped_lines
 
 _TEXTS = TEXTS["notes"]
 # No choice may contain another of its kind, because the grader accepts only the requested one.
@@ -34,7 +34,7 @@ def make(rng: random.Random) -> Example:
 
 def grade(example: Example, answer: str) -> bool:
     facts = example.facts
-    lines = [line.strip() for line in answer.strip().splitlines() if line.strip()]
+    lines = stripped_lines(answer)
     if len(lines) < 4:
         return False
     greeting, *body_lines, sign_off, sender = lines

@@ -22,11 +22,8 @@ def add_adapters(model: PreTrainedModel, rank: int, mask_id: int | None) -> Peft
 
     if rank < 1:
         raise ValueError(f"The rank of LoRA must be at least 1, not {rank}.")
-    embedding = next(
-        name for name, module in model.named_modules() if module is model.get_input_embeddings()
-    )
-    trained = None if mask_id is None else {embedding.rpartition(".")[2]: [mask_id]}
+    tokens = None if mask_id is None else [mask_id]
     config = LoraConfig(
-        r=rank, lora_alpha=2 * rank, target_modules="all-linear", trainable_token_indices=trained
+        r=rank, lora_alpha=2 * rank, target_modules="all-linear", trainable_token_indices=tokens
     )
     return get_peft_model(model, config)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from mars_demo.core.layout import NO_GROUP, Layout, Role
-from mars_demo.training.two_streams import IGNORE, TwoStreams
+from mars_demo.training.two_streams import IGNORE, OTHER, OWN, POSITION, TwoStreams
 
 
-@dataclass(frozen=True)
-class Positions:
+class Positions(NamedTuple):
     """The positions of one or more conversations in each of several rows.
 
     ids, positions, roles, groups: [rows, n], as in a `Layout`.
@@ -35,7 +34,7 @@ class Positions:
         return self.roles != Role.PADDING
 
     def to(self, device: torch.device) -> Self:
-        return _changed(self, lambda values: to_device(values, device))
+        return Positions(*(to_device(values, device) for values in self))
 
     def layout(self) -> Layout:
         """Return the layout with its [rows, n, n] mask."""
@@ -45,25 +44,23 @@ class Positions:
     def in_one_row(self) -> tuple[Layout, Tensor]:
         """Return all rows one after another; the layout has no mask, but [rows · n, 2, 2] spans."""
         rows, count = self.ids.shape
-        first = torch.arange(rows, device=self.spans.device) * count
-        flat = (values.reshape(1, -1) for values in (self.ids, self.positions, self.roles, self.groups))
-        ids, positions, roles, groups = flat
+        first = torch.arange(rows, device=self.spans.device).repeat_interleave(count) * count
+        *flat, spans = (values.flatten(0, 1) for values in self)
+        ids, positions, roles, groups = (values[None] for values in flat)
         no_mask = torch.zeros(1, 0, 0, dtype=torch.bool)
-        spans = self.spans + first[:, None, None, None]
-        return Layout(ids, positions, no_mask, roles, groups), spans.flatten(0, 1)
+        return Layout(ids, positions, no_mask, roles, groups), spans + first[:, None, None]
 
 
 @dataclass(frozen=True)
 class Batch:
     """The two streams of a batch and, for each of their [rows, n] positions, a target token or `IGNORE`.
 
-    slots, weights: [rows, n] as in `TwoStreams`.
+    slots, weights: [rows, n] as in `POSITION`.
     sft, taught: [rows, n] whether a clean position learns its token, and whether it learns the reference's
         distribution. Conversations that the reference wrote (`own`) learn its distributions, others their
         tokens, and unmarked ones both; without a reference, all learn their tokens.
     reference: the positions that the reference computes, if any.
     expected: [k] indices into their rows · n positions of the distributions for the taught targets.
-    tokens, conversations: how many of each, without padding and noisy copies.
     """
 
     positions: Positions
@@ -74,8 +71,6 @@ class Batch:
     taught: Tensor
     reference: Positions | None
     expected: Tensor | None
-    tokens: int
-    conversations: int
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -90,14 +85,15 @@ class Batch:
         return self.positions.roles == Role.CLEAN
 
     @property
+    def tokens(self) -> int:
+        """The number of clean tokens, without padding."""
+        return int(self.is_clean.sum())
+
+    @property
     def totals(self) -> Tensor:
         """The [2] summed weights of the clean and noisy targets, by which losses are normalized."""
         weights = self.weights * (self.targets != IGNORE)
         return torch.stack([weights[self.is_clean].sum(), weights[~self.is_clean].sum()])
-
-    def pin_memory(self) -> Self:
-        """Return a copy from which a GPU copies without waiting, as torch's data loader requests it."""
-        return _changed(self, lambda values: values.pin_memory())
 
 
 def batch_of(
@@ -108,65 +104,44 @@ def batch_of(
     length: the positions of a row, at least those of its conversations; None for the longest row.
     reference: whether there is a reference, which computes half as many positions if `length` is given.
     """
-    arrays = _arrays(rows, pad_id, length, reference)
-    tensors = {name: torch.from_numpy(values) for name, values in arrays.items()}
-    taught = [[one.clean for one in row if one.own is not False] for row in rows if reference]
+    tensors = _tensors(rows, pad_id, length)
+    clean, own = tensors["roles"] == Role.CLEAN, tensors["own"]
+    taught = [
+        [one[one["roles"] == Role.CLEAN] for one in row if one["own"][0] != OTHER]
+        for row in rows
+        if reference
+    ]
     taught = [row for row in taught if row or length]
-    teacher = _arrays(taught, pad_id, length and length // 2, reference) if any(taught) else None
-    streams = [one for row in rows for one in row]
+    teacher = _tensors(taught, pad_id, length and length // 2) if any(taught) else None
     return Batch(
-        _positions(arrays),
-        *(tensors[name] for name in ("targets", "slots", "weights", "sft", "taught")),
+        _positions(tensors),
+        *(tensors[name] for name in ("targets", "slots", "weights")),
+        sft=clean & ((own != OWN) | (not reference)),
+        taught=clean & (own != OTHER) & reference,
         reference=teacher and _positions(teacher),
-        expected=teacher and torch.from_numpy(np.flatnonzero(teacher["targets"] != IGNORE)),
-        tokens=sum(one.clean_length for one in streams),
-        conversations=len(streams),
+        expected=teacher and (teacher["targets"] != IGNORE).flatten().nonzero()[:, 0],
     )
 
 
-def _arrays(
-    rows: Sequence[Sequence[TwoStreams]], pad_id: int, length: int | None, reference: bool
-) -> dict[str, np.ndarray]:
-    """Return the arrays of `Positions` and `Batch`."""
-    length = length or max(sum(map(len, row)) for row in rows)
-    shape, itself = (len(rows), length), np.arange(length)
-    padding = {"ids": pad_id, "positions": 0, "roles": Role.PADDING, "groups": NO_GROUP}
-    padding |= {"targets": IGNORE, "slots": 1}
-    arrays = {name: np.full(shape, value, dtype=np.int64) for name, value in padding.items()}
-    arrays |= {name: np.zeros(shape, dtype=bool) for name in ("sft", "taught")}
-    arrays["weights"] = np.zeros(shape, dtype=np.float32)
-    arrays["spans"] = np.zeros((*shape, 4), dtype=np.int64)
-    arrays["spans"][..., 2:] = np.stack([itself, itself + 1], axis=-1)
-    for index, row in enumerate(rows):
-        at = 0
-        for one in row:
-            clean, end = at + one.clean_length, at + len(one)
-            for name in ("ids", "positions", "groups", "targets", "slots", "weights"):
-                arrays[name][index, at:end] = getattr(one, name)
-            arrays["roles"][index, at:clean], arrays["roles"][index, clean:end] = Role.CLEAN, Role.NOISY
-            arrays["spans"][index, at:end] = one.spans + at
-            arrays["sft"][index, at:clean] = one.own is not True or not reference
-            arrays["taught"][index, at:clean] = one.own is not False and reference
-            at = end
-    return arrays
+def _tensors(rows: Sequence[Sequence[TwoStreams]], pad_id: int, length: int | None) -> dict[str, Tensor]:
+    """Return [rows, length] tensors of the fields of `POSITION`."""
+    filled = np.zeros((len(rows), length or max(sum(map(len, row)) for row in rows)), POSITION)
+    padding = {"ids": pad_id, "roles": Role.PADDING, "groups": NO_GROUP, "targets": IGNORE, "slots": 1}
+    for name, value in padding.items():
+        filled[name] = value
+    columns = np.arange(filled.shape[1])
+    filled["spans"][..., 1, :] = np.stack([columns, columns + 1], axis=-1)
+    for row, streams in zip(filled, rows):
+        end = 0
+        for one in streams:
+            at, end = end, end + len(one)
+            row[at:end] = one
+            row["spans"][at:end] += at
+    return {name: torch.from_numpy(np.ascontiguousarray(filled[name])) for name in POSITION.names}
 
 
-def _positions(arrays: dict[str, np.ndarray]) -> Positions:
-    names = ("ids", "positions", "roles", "groups")
-    spans = torch.from_numpy(arrays["spans"]).unflatten(-1, (2, 2))
-    return Positions(*(torch.from_numpy(arrays[name]) for name in names), spans)
-
-
-def _changed(record, change: Callable[[Tensor], Tensor]):
-    """Return a `Positions` or `Batch` with all of its tensors changed."""
-    changed = {}
-    for field in fields(record):
-        value = getattr(record, field.name)
-        if isinstance(value, Tensor):
-            changed[field.name] = change(value)
-        elif isinstance(value, Positions):
-            changed[field.name] = _changed(value, change)
-    return replace(record, **changed)
+def _positions(tensors: dict[str, Tensor]) -> Positions:
+    return Positions(*(tensors[name] for name in Positions._fields))
 
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:

@@ -1,4 +1,4 @@
-"""Groups of conversations that share a batch: of about one length, or packed into a constant shape."""
+"""The batches of a training: conversations of about one length, or packed into a constant shape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from torch.utils.data import IterableDataset, get_worker_info
 from transformers import PreTrainedTokenizerBase
 
+from mars_demo.models.chat import pad_id
+from mars_demo.training import two_streams
+from mars_demo.training.batch import Batch, batch_of
+from mars_demo.training.config import MarsConfig
 from mars_demo.training.corpus import Conversation, Pools, encode
+from mars_demo.training.two_streams import TwoStreams
 
 Rows = list[list[Conversation]]  # the conversations of each row of a batch
 
@@ -86,50 +91,70 @@ class Packed:
 
 
 class Batches(IterableDataset):
-    """Batches as `Rows`; each data-loader worker of each process makes its own share of the pools.
+    """The batches of a training; each data-loader worker of each process makes its own share of the pools.
 
-    max_length: longer conversations are left out.
+    pools: returns the pools of conversations from the first one on.
+    share: this process, and the number of processes.
     """
 
     def __init__(
         self,
         pools: Callable[[], Pools],
         tokenizer: PreTrainedTokenizerBase,
+        config: MarsConfig,
         grouping: OneLength | Packed,
-        max_length: int,
-        seed: int,
         share: tuple[int, int] = (0, 1),
     ):
-        self.pools, self.tokenizer, self.grouping = pools, tokenizer, grouping
-        self.max_length, self.seed, self.share = max_length, seed, share
+        self.pools, self.tokenizer, self.config = pools, tokenizer, config
+        self.grouping, self.share = grouping, share
 
-    def __iter__(self) -> Iterator[Rows]:
-        """Return the batches of this worker.
+    def __iter__(self) -> Iterator[Batch]:
+        """Return the batches of this worker; block phases differ between workers.
 
         Raises:
             ValueError: if no conversation of the first pool fits.
         """
-        number, count = worker_share(*self.share)
+        rng = random.Random(f"{self.config.seed}-{self._worker()[0]}-blocks")
+        return (self.batch(rows, rng) for rows in self.rows())
+
+    def rows(self) -> Iterator[Rows]:
+        """Return the conversations of each batch of this worker."""
+        number, count = self._worker()
         pools = itertools.islice(self.pools(), number, None, count)
-        return self.grouping.rows(self._encoded(pools), random.Random(f"{self.seed}-{number}"))
+        return self.grouping.rows(self._encoded(pools), random.Random(f"{self.config.seed}-{number}"))
+
+    def batch(self, rows: Rows, rng: random.Random) -> Batch:
+        """Return the batch of conversations that share rows."""
+        streams = [[self._streams(one, rng) for one in row] for row in rows]
+        return batch_of(streams, pad_id(self.tokenizer), self.grouping.length, bool(self.config.reference))
+
+    def _worker(self) -> tuple[int, int]:
+        """Return the number of this worker among those of all processes, and their number."""
+        (process, processes), info = self.share, get_worker_info()
+        workers = info.num_workers if info else 1
+        return process * workers + (info.id if info else 0), processes * workers
 
     def _encoded(self, pools: Pools) -> Iterator[list[Conversation]]:
         """Yield the conversations of each pool that fit; the last pool of an epoch may have none."""
+        longest = self.config.max_length
         for index, make in enumerate(pools):
             encoded = [encode(self.tokenizer, messages) for messages in make()]
             fitting = [
                 one
                 for one in encoded
-                if len(one.ids) <= self.max_length and any(one.response) and self.grouping.fits(one)
+                if len(one.ids) <= longest and any(one.response) and self.grouping.fits(one)
             ]
             if fitting:
                 yield fitting
             elif index == 0:
-                raise ValueError(f"No conversation in the data fits into {self.max_length} tokens.")
+                raise ValueError(f"No conversation in the data fits into {longest} tokens.")
 
-
-def worker_share(process: int, processes: int) -> tuple[int, int]:
-    """Return the number of this data-loader worker among those of all processes, and their number."""
-    info = get_worker_info()
-    workers = info.num_workers if info else 1
-    return process * workers + (info.id if info else 0), processes * workers
+    def _streams(self, conversation: Conversation, rng: random.Random) -> TwoStreams:
+        """Return the two streams of a conversation for the objective of the config."""
+        config, mask_id = self.config, self.tokenizer.mask_token_id
+        if config.objective == "ar":
+            return two_streams.ar(conversation)
+        if config.objective == "block-diffusion":
+            return two_streams.diffusion(conversation, config.block_size, mask_id, rng)
+        blocks = (config.block_size, mask_id, rng, config.fixed_blocks, config.slot_decay)
+        return two_streams.mars(conversation, *blocks)

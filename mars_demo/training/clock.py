@@ -1,17 +1,13 @@
-"""Training by the clock: a learning rate that follows the share of a given time."""
+"""The clock of a training that ends after a given time."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-from torch.optim.lr_scheduler import LambdaLR
-
-RESOLUTION = 1_000_000  # steps of a schedule that a share is a part of
-
 
 class Clock:
-    """The time of a training, from the end of its first step.
+    """The time of a training, from the end of its first step unless it is started before.
 
     The first step compiles, and its learning rate is 0.
 
@@ -40,10 +36,3 @@ class Clock:
     def share(self) -> float:
         """Return the elapsed share of the time, from 0 to 1."""
         return min(1.0, (self.elapsed if self.agreed is None else self.agreed) / self.total)
-
-
-def follow(clock: Clock, scheduler: LambdaLR) -> None:
-    """Let a schedule of `RESOLUTION` steps follow the clock instead of the steps taken."""
-    scheduler.lr_lambdas = [
-        lambda step, at=rate: at(RESOLUTION * clock.share) for rate in scheduler.lr_lambdas
-    ]

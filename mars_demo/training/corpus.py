@@ -8,7 +8,7 @@ import json
 import os
 import random
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -140,11 +140,14 @@ def row_pools(rows: Sequence[dict], seed: int | None) -> Pools:
 
 
 def _pool_of(rows: Sequence[dict], chosen: Sequence[int]) -> list[list[Message]]:
-    pool = []
-    for index in chosen:
+    return [*_conversations(rows[index] for index in chosen)]
+
+
+def _conversations(rows: Iterable[dict]) -> Iterator[list[Message]]:
+    """Yield the conversations of the rows that have one."""
+    for row in rows:
         with contextlib.suppress(ValueError):
-            pool.append(messages_of(rows[index]))
-    return pool
+            yield messages_of(row)
 
 
 def messages_of(row: object) -> list[Message]:
@@ -174,12 +177,10 @@ def streamed_pools(rows: IterableDataset, seed: int) -> Pools:
     def endless() -> Iterator[list[Message]]:
         for epoch in itertools.count():
             shuffled.set_epoch(epoch)
-            is_empty = True
-            for row in shuffled:
-                with contextlib.suppress(ValueError):
-                    yield messages_of(row)
-                    is_empty = False
-            if is_empty:
+            messages = None
+            for messages in _conversations(shuffled):
+                yield messages
+            if messages is None:
                 raise ValueError("The data set has no row with a list of messages.")
 
     stream = endless()

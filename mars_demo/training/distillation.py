@@ -13,14 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from mars_demo import tasks
 from mars_demo.core.assets import read_json
 from mars_demo.core.messages import Encoded
+from mars_demo.core.progress import progress
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.models.chat import Message, encode_prompt, left_padded, pad_id, render, with_slots
+from mars_demo.models.chat import Message, encode_prompt, render, with_slots
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.serving.decode_batch import finished
 
@@ -74,9 +73,8 @@ def follow_ups(conversations: Iterable[dict], seed: int = 0) -> Iterator[list[Me
     turns = read_json("distillation.json")["follow_ups"]
     rng = random.Random(seed)
     for conversation in conversations:
-        if conversation["messages"][-1].get("cut"):
-            continue
-        yield [*conversation["messages"], {"role": "user", "content": rng.choice(turns)}]
+        if not conversation["messages"][-1].get("cut"):
+            yield [*conversation["messages"], {"role": "user", "content": rng.choice(turns)}]
 
 
 def self_prompts(checkpoint: Checkpoint, batch: int, seed: int = 0) -> Iterator[str]:
@@ -127,14 +125,10 @@ def answered(
                 yield messages, ids
 
     pending = fresh()
-    # Many at a time, sorted by length: less padding, and slots of finished sequences fill up again.
+    # Many at a time, so that slots of finished sequences fill up again.
     while prompts := list(itertools.islice(pending, pool or 8 * batch)):
-        shortest_first = sorted(range(len(prompts)), key=lambda i: len(prompts[i][1]))
-        written = generate(checkpoint, [prompts[i][1] for i in shortest_first], max_new_tokens, batch)
-        answers = dict(zip(shortest_first, written))
-        # In the order of the prompts, so that an early stop does not leave only short answers.
-        for i, (messages, _) in enumerate(prompts):
-            text, ended = answers[i]
+        written = generate(checkpoint, [ids for _, ids in prompts], max_new_tokens, batch)
+        for (messages, _), (text, ended) in zip(prompts, written):
             if text.strip() and not is_loop(text):
                 answer = {"role": "assistant", "content": text, "own": True}
                 yield {"messages": [*messages, answer if ended else answer | {"cut": True}]}
@@ -162,8 +156,8 @@ def write(
     batch: int = 32,
     max_new_tokens: int = 256,
     avoid: Path | None = None,
-) -> Iterator[int]:
-    """Answer prompts into a JSONL file until it has `count` conversations, and yield the count as it grows.
+) -> None:
+    """Answer prompts into a JSONL file until it has `count` conversations, with a progress bar.
 
     Another call with the same prompts resumes the file. Prompts in the file `avoid` are left out.
     """
@@ -177,10 +171,9 @@ def write(
     pool = min(8 * batch, left + left // 4 + 1)  # some answers are dropped
     conversations = answered(checkpoint, talks, batch, max_new_tokens, excluded, pool)
     with path.open("ab") as file:
-        for number, conversation in enumerate(itertools.islice(conversations, left), len(lines) + 1):
+        for conversation in progress(itertools.islice(conversations, left), left, path.name, "answer"):
             file.write(json.dumps(conversation, ensure_ascii=False).encode() + b"\n")
             file.flush()
-            yield number
 
 
 def _whole_lines(path: Path) -> list[str]:
@@ -203,51 +196,11 @@ def generate(
 
     sampling: the sampling settings, from whose seed each prompt gets its own; None for greedy decoding.
     """
-    if checkpoint.device.type == "cuda":
-        return [
-            answer
-            for start in range(0, len(prompts), batch)
-            for answer in _compiled(checkpoint, prompts[start : start + batch], max_new_tokens, sampling)
-        ]
     seeds = random.Random(sampling.seed if sampling else 0)
-    request = Request("ar", max_new_tokens=max_new_tokens)
-    requests = [
-        (
-            Encoded(ids, ""),
-            replace(request, sampling=sampling and replace(sampling, seed=seeds.getrandbits(63))),
-        )
-        for ids in prompts
-    ]
-    answers = {
-        number: (run.text, run.stop == "eos") for number, run in finished(checkpoint, requests, batch)
-    }
+    requests = []
+    for ids in prompts:
+        own = sampling and replace(sampling, seed=seeds.getrandbits(63))
+        requests.append((Encoded(ids, ""), Request("ar", max_new_tokens=max_new_tokens, sampling=own)))
+    runs = finished(checkpoint, requests, batch)
+    answers = {number: (run.text, run.stop == "eos") for number, run in runs}
     return [answers[number] for number in range(len(prompts))]
-
-
-@torch.inference_mode()
-def _compiled(
-    checkpoint: Checkpoint, prompts: Sequence[list[int]], max_new_tokens: int, sampling: Sampling | None
-) -> list[tuple[str, bool]]:
-    """Answer one batch with transformers' compiled forward, without Python overhead per sequence."""
-    tokenizer = checkpoint.tokenizer
-    settings = {"do_sample": sampling is not None}
-    if sampling:
-        torch.manual_seed(sampling.seed)
-        settings |= {name: getattr(sampling, name) for name in ("temperature", "top_p", "top_k")}
-    # Each shape is compiled, so there should be few.
-    ids, real = left_padded(prompts, pad_id(tokenizer), checkpoint.model.device, multiple=64)
-    output = checkpoint.model.generate(
-        ids,
-        attention_mask=real,
-        max_new_tokens=max_new_tokens,
-        pad_token_id=pad_id(tokenizer),
-        eos_token_id=sorted(checkpoint.end_ids),
-        cache_implementation="static",
-        **settings,
-    )
-    texts = []
-    for row in output[:, ids.shape[1] :].tolist():
-        length = next((i for i, token in enumerate(row) if token in checkpoint.end_ids), None)
-        text = tokenizer.decode(row[:length], skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        texts.append((text, length is not None))
-    return texts

@@ -51,7 +51,4 @@ def check_compiler() -> None:
     """
     compilers = [os.environ["CXX"]] if "CXX" in os.environ else ["g++", "clang++", "cl"]
     if not any(map(shutil.which, compilers)):
-        raise ValueError(
-            f"Compiling needs a C++ compiler, but {' or '.join(compilers)} is not installed. "
-            "Install one, or train without compiling."
-        )
+        raise ValueError(f"Compiling needs {' or '.join(compilers)}. Install it, or do not compile.")

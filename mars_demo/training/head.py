@@ -94,7 +94,7 @@ class _InParts(torch.autograd.Function):
     @staticmethod
     def forward(ctx, head, ids, weights, teacher, compute, needed, size, hidden, *parameters):
         gradients = [torch.zeros_like(one) for one in (hidden, *parameters)] if needed else []
-        losses, nats, right, kls = [], [], [], []
+        parts = []
         for first in range(0, len(hidden), size):
             rows = slice(first, first + size)
             part = hidden[rows].detach().requires_grad_(needed)
@@ -106,12 +106,12 @@ class _InParts(torch.autograd.Function):
                 gradients[0][rows] = of_part
                 for total, one in zip(gradients[1:], rest):
                     total += one
-            for kept, one in zip((losses, nats, right, kls), (loss.detach(), *others)):
-                kept.append(one)
+            parts.append((loss.detach(), *others))
         ctx.save_for_backward(*gradients)
-        parts = torch.cat(nats), torch.cat(right), torch.stack(kls).sum()
-        ctx.mark_non_differentiable(*parts)
-        return torch.stack(losses).sum(), *parts
+        losses, nats, right, kls = zip(*parts)
+        others = torch.cat(nats), torch.cat(right), torch.stack(kls).sum()
+        ctx.mark_non_differentiable(*others)
+        return torch.stack(losses).sum(), *others
 
     @staticmethod
     def backward(ctx, gradient, *unused):

@@ -4,102 +4,94 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
 
 import torch
 from torch import Tensor
 
 FILE = "metrics.jsonl"
-_DRAWN_ELSEWHERE = ("step", "steps", "slots")
+LOSSES = ("clean", "noisy", "reference")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Metrics:
     """The metrics of one optimizer step.
 
     Losses are nats per token, `seconds` the time since this process began training, `tokens` the clean
     tokens seen since step 1, without padding. `slots` has, for each slot of the window, the mean loss and
-    the accuracy on this step's targets. `steps` is None in a training by the clock. `losses` has what the
-    objective returns beside the loss: those of clean, noisy and reference that are computed.
+    the accuracy on this step's targets. `steps` is None in a training by the clock, and so are the parts of
+    the loss that the objective does not compute.
     """
 
     step: int
-    steps: int | None
+    steps: int | None = None
     loss: float
     learning_rate: float
     grad_norm: float
     tokens: int
     seconds: float
     slots: list[tuple[float, float]]
-    losses: dict[str, float] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, line: str) -> Self:
-        """Read a line of a metrics file."""
-        record = json.loads(line)
-        own = {one.name: record.pop(one.name, None) for one in fields(cls) if one.name != "losses"}
-        return cls(**own, losses=record)
+    clean: float | None = None
+    noisy: float | None = None
+    reference: float | None = None
 
     def record(self) -> dict:
         """Return the JSON form."""
-        record = {name: value for name, value in asdict(self).items() if value is not None}
-        losses = record.pop("losses")
-        return record | losses
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """The parts of the loss."""
+        return {name: value for name, value in self.record().items() if name in LOSSES}
 
     def scalars(self) -> dict[str, float]:
         """Return what trackers draw: the losses, and the accuracy of each slot."""
-        accuracies = {f"accuracy_slot_{i}": right for i, (_, right) in enumerate(self.slots, start=1)}
-        numbers = {name: value for name, value in self.record().items() if name not in _DRAWN_ELSEWHERE}
-        return numbers | accuracies
+        others = ("step", "steps", "slots")
+        numbers = {name: value for name, value in self.record().items() if name not in others}
+        return numbers | {f"accuracy_slot_{i}": right for i, (_, right) in enumerate(self.slots, start=1)}
 
 
-class Readings:
-    """The results of a step that are still being computed on a device, copied without waiting.
+def copied(values: dict[str, Tensor]) -> Callable[[], dict[str, Tensor]]:
+    """Start to copy tensors that a device may still compute; return a function that waits for them."""
+    flat = torch.cat([value.detach().float().flatten() for value in values.values()])
+    copies = torch.empty_like(flat, device="cpu", pin_memory=flat.is_cuda)
+    copies.copy_(flat, non_blocking=True)
+    event = torch.cuda.Event() if flat.is_cuda else None
+    if event:
+        event.record()
 
-    values: tensors by name.
-    known: what the host knows already.
-    """
+    def read() -> dict[str, Tensor]:
+        if event:
+            event.synchronize()
+        parts = copies.split([value.numel() for value in values.values()])
+        return {name: part.view_as(value) for (name, value), part in zip(values.items(), parts)}
 
-    def __init__(self, values: dict[str, Tensor], known: dict):
-        self.known, self._event = known, None
-        self._shapes = {name: value.shape for name, value in values.items()}
-        flat = torch.cat([value.detach().float().flatten() for value in values.values()])
-        self._flat = torch.empty_like(flat, device="cpu", pin_memory=flat.is_cuda)
-        self._flat.copy_(flat, non_blocking=True)
-        if flat.is_cuda:
-            self._event = torch.cuda.Event()
-            self._event.record()
-
-    def read(self) -> dict[str, Tensor]:
-        """Return the values, after waiting for them."""
-        if self._event:
-            self._event.synchronize()
-        parts = self._flat.split([shape.numel() for shape in self._shapes.values()])
-        return {name: part.view(shape) for (name, shape), part in zip(self._shapes.items(), parts)}
+    return read
 
 
-class MetricsFile:
-    """The metrics file of a run, truncated to the step it resumes from.
+def truncate(path: Path, step: int) -> None:
+    """Truncate a metrics file to the step that its run resumes from."""
+    if path.exists():
+        lines = path.read_bytes().splitlines(keepends=True)
+        os.truncate(path, sum(map(len, lines[:step])))
 
-    A line is on the disk before the state of its step.
-    """
 
-    def __init__(self, path: Path, step: int):
-        self.path = path
-        kept = path.read_bytes().splitlines(keepends=True)[:step] if path.exists() else []
-        unfinished = path.with_name(f"unfinished-{path.name}")
-        unfinished.write_bytes(b"".join(kept))
-        os.replace(unfinished, path)
+def append(path: Path, metrics: Metrics) -> None:
+    """Append a line that is on the disk before the state of its step."""
+    with path.open("a") as file:
+        file.write(json.dumps(metrics.record()) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
 
-    def add(self, metrics: Metrics) -> None:
-        with self.path.open("a") as file:
-            file.write(json.dumps(metrics.record()) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+
+def logged(output: Path) -> list[Metrics]:
+    """Return the metrics of the steps in an output folder."""
+    path = output / FILE
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    return [Metrics(**json.loads(line)) for line in lines]
 
 
 def duration(steps: Sequence[Metrics]) -> float:
@@ -108,7 +100,7 @@ def duration(steps: Sequence[Metrics]) -> float:
     return sum(now - before if now > before else now for before, now in pairwise(times))
 
 
-def logged(output: Path) -> list[Metrics]:
-    """Return the metrics of the steps in an output folder."""
-    path = output / FILE
-    return [Metrics.read(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+def tokens_per_second(steps: Sequence[Metrics]) -> float:
+    """Return the clean tokens per second after the first step, which may compile."""
+    first = steps[0]
+    return (steps[-1].tokens - first.tokens) / max(1e-9, duration(steps) - first.seconds)

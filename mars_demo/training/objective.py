@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from mars_demo.models.runtime.decoder import hidden_states
+from mars_demo.models.runtime.decoder import run
 from mars_demo.training import head
 from mars_demo.training.attention import FLEX
 from mars_demo.training.batch import Batch, Positions, to_device
@@ -110,8 +110,9 @@ def _hidden(model: nn.Module, positions: Positions) -> Tensor:
     """Return the [rows · n, width] final hidden states."""
     if model.config._attn_implementation == FLEX:
         layout, spans = positions.in_one_row()
-        return hidden_states(model, layout, mask=block_mask(to_device(spans, model.device)))[0]
-    return hidden_states(model, positions.to(model.device).layout()).flatten(0, 1)
+        mask = block_mask(to_device(spans, model.device))
+        return run(model, layout, mask=mask).last_hidden_state[0]
+    return run(model, positions.to(model.device).layout()).last_hidden_state.flatten(0, 1)
 
 
 def _places(chosen: Tensor) -> Tensor:

@@ -14,10 +14,10 @@ STATE = "trainer_state.json"  # the last file of a state, so one without it is u
 
 def last(output: Path) -> Path | None:
     """Return the newest complete state, if any."""
-    return max(filter(is_complete, _all(output)), key=_step, default=None)
+    return next(filter(_is_complete, reversed(_all(output))), None)
 
 
-def is_complete(folder: Path) -> bool:
+def _is_complete(folder: Path) -> bool:
     """Return whether a state was written to its end."""
     try:
         TrainerState.load_from_json(str(folder / STATE))
@@ -26,18 +26,15 @@ def is_complete(folder: Path) -> bool:
     return True
 
 
-def clear(output: Path, unfinished_only: bool = False) -> None:
-    """Remove all states, each atomically: without its last file it is unfinished."""
+def clear(output: Path, kept: Path | None = None) -> None:
+    """Remove all states but `kept`, each atomically: without its last file it is unfinished."""
     for folder in _all(output):
-        if not (unfinished_only and is_complete(folder)):
+        if folder != kept:
             (folder / STATE).unlink(missing_ok=True)
             shutil.rmtree(folder)
 
 
 def _all(output: Path) -> list[Path]:
-    folders = output.glob(f"{PREFIX_CHECKPOINT_DIR}-*")
-    return [folder for folder in folders if folder.name.rpartition("-")[2].isdecimal()]
-
-
-def _step(folder: Path) -> int:
-    return int(folder.name.rpartition("-")[2])
+    """Return the folders of states, complete or not, in the order of their steps."""
+    steps = {folder: folder.name.rpartition("-")[2] for folder in output.glob(f"{PREFIX_CHECKPOINT_DIR}-*")}
+    return sorted((one for one in steps if steps[one].isdecimal()), key=lambda one: int(steps[one]))

@@ -7,15 +7,15 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState
+from transformers import Trainer, TrainerCallback
 
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.training.clock import Clock
-from mars_demo.training.config import MarsConfig
-from mars_demo.training.metrics import FILE, Metrics, MetricsFile, Readings
+from mars_demo.training.metrics import FILE, LOSSES, Metrics, append, copied, truncate
 
 SKIPPED = 10  # most steps in a row that are not finite, where the host learns of them too late
 
@@ -35,10 +35,10 @@ class Steps(TrainerCallback):
         self.taken = self._skipped = 0  # steps of this process, and those in a row that were not finite
         self.grad_norm: Tensor | None = None
         self._turn = contextlib.ExitStack()
-        self._pending: deque[Readings] = deque()
+        self._pending: deque[Callable[[], None]] = deque()  # each logs a step
         self._sums: dict[str, Tensor] = {}
         self._tokens: Tensor | None = None
-        self._file: MetricsFile | None = None
+        self._file = Path(trainer.args.output_dir) / FILE
 
     def __enter__(self) -> None:
         self.stopped = self.is_over = False
@@ -46,12 +46,6 @@ class Steps(TrainerCallback):
 
     def __exit__(self, *_) -> None:
         self._turn.close()
-
-    @staticmethod
-    def is_finished(output: Path) -> bool:
-        """Return whether a run has saved its checkpoint in `output`."""
-        log = output / FILE
-        return log.exists() and log.stat().st_size > 0 and (output / "config.json").exists()
 
     def begin(self, tokens: Tensor) -> None:
         """Start the sums of a step over `tokens` clean tokens."""
@@ -64,23 +58,19 @@ class Steps(TrainerCallback):
 
     # --------------------------------------------------------------------------- events of the Trainer
 
-    def on_train_begin(self, args: MarsConfig, state: TrainerState, control: TrainerControl, **_) -> None:
+    def on_train_begin(self, args, state, control, **_) -> None:
         self._started = time.monotonic()
-        output = Path(args.output_dir)
         if state.is_world_process_zero:
-            output.mkdir(parents=True, exist_ok=True)
-            self._file = MetricsFile(output / FILE, state.global_step)
+            truncate(self._file, state.global_step)
         if self.clock:
-            logged_times = (entry["clock"] for entry in reversed(state.log_history) if "clock" in entry)
-            self.clock.resume(next(logged_times, 0.0))
+            if times := [entry["clock"] for entry in state.log_history if "clock" in entry]:
+                self.clock.resume(times[-1])
             self.clock.agreed = self.clock.elapsed if args.world_size > 1 else None
 
-    def on_step_begin(self, args: MarsConfig, state: TrainerState, control: TrainerControl, **_) -> None:
+    def on_step_begin(self, args, state, control, **_) -> None:
         self._turn.enter_context(SCHEDULER.turn())
 
-    def on_pre_optimizer_step(
-        self, args: MarsConfig, state: TrainerState, control: TrainerControl, optimizer, **_
-    ) -> None:
+    def on_pre_optimizer_step(self, args, state, control, optimizer, **_) -> None:
         if args.device.type == "cpu":  # elsewhere the host would wait
             self._check(state.global_step + 1, float(self._sums["loss"]), float(self.grad_norm))
         factor = self.pace()
@@ -88,12 +78,12 @@ class Steps(TrainerCallback):
             group["lr"] *= factor
         self._rate = optimizer.param_groups[0]["lr"]
 
-    def on_step_end(self, args: MarsConfig, state: TrainerState, control: TrainerControl, **_) -> None:
+    def on_step_end(self, args, state, control, **_) -> None:
         self._turn.close()
         self.taken += 1
         if self.clock:
             self.clock.start()
-        self._pending.append(self._readings(state.global_step, control.should_log))
+        self._pending.append(self._reader(state.global_step, control.should_log))
         control.should_log = False  # what the Trainer would log is in the metrics
         ends = control.should_training_stop or control.should_save or self.stopped
         self._finish(0 if ends or args.device.type == "cpu" else 1)
@@ -106,44 +96,44 @@ class Steps(TrainerCallback):
         elif self.stopped:
             control.should_training_stop, control.should_save = True, args.save_strategy != "no"
 
-    def _readings(self, step: int, logs: bool) -> Readings:
-        """Return the sums of a step over all processes, which a device may still compute."""
+    def _reader(self, step: int, logs: bool) -> Callable[[], None]:
+        """Return a function that waits for the sums of a step over all processes, and logs them."""
         reduce = self.trainer.accelerator.reduce
         values = {name: reduce(value, "mean") for name, value in self._sums.items()}
         values |= {"grad_norm": self.grad_norm, "tokens": self._tokens}
         if self.clock:
             values["clock"] = reduce(self.grad_norm.new_tensor(self.clock.elapsed), "mean")
-        losses = sorted(self._sums.keys() - {"loss", "slots"})
-        facts = {"step": step, "learning_rate": self._rate, "logs": logs, "losses": losses}
-        return Readings(values, facts | {"seconds": time.monotonic() - self._started})
+        seconds = time.monotonic() - self._started
+        return partial(self._log, copied(values), step, self._rate, seconds, logs)
 
     def _finish(self, keep: int) -> None:
-        """Read the pending steps but for the last `keep`."""
+        """Log the pending steps but for the last `keep`."""
         while len(self._pending) > keep:
-            readings = self._pending.popleft()
-            self._log(readings.read(), readings.known)
+            self._pending.popleft()()
 
-    def _log(self, values: dict[str, Tensor], facts: dict) -> None:
+    def _log(
+        self, read: Callable[[], dict[str, Tensor]], step: int, rate: float, seconds: float, logs: bool
+    ) -> None:
         """Log the metrics of a step."""
-        self._check(facts["step"], float(values["loss"]), float(values["grad_norm"]))
+        values = read()
+        self._check(step, float(values["loss"]), float(values["grad_norm"]))
         trainer, state = self.trainer, self.trainer.state
         if self.clock and self.clock.agreed is not None:
             self.clock.agreed = float(values["clock"])
         state.num_input_tokens_seen += int(values["tokens"])
         metrics = Metrics(
-            step=facts["step"],
+            step=step,
             steps=None if self.clock else state.max_steps,
-            learning_rate=facts["learning_rate"],
+            learning_rate=rate,
             tokens=state.num_input_tokens_seen,
-            seconds=facts["seconds"],
+            seconds=seconds,
             slots=[(nats / n, right / n) for n, nats, right in values["slots"].tolist() if n],
-            **{name: float(values[name]) for name in ("loss", "grad_norm")},
-            losses={name: float(values[name]) for name in facts["losses"]},
+            **{name: float(values[name]) for name in ("loss", "grad_norm", *LOSSES) if name in values},
         )
-        if self._file:
-            self._file.add(metrics)
-        if facts["logs"]:
-            now, state.global_step = state.global_step, metrics.step  # trackers read the step there
+        if state.is_world_process_zero:
+            append(self._file, metrics)
+        if logs:
+            now, state.global_step = state.global_step, step  # trackers read the step there
             trainer.log(metrics.scalars() | ({"clock": float(values["clock"])} if self.clock else {}))
             state.global_step = now
         for watcher in self.watchers:

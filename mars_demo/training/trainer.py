@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -25,9 +24,9 @@ from mars_demo.training import corpus, failures, states
 from mars_demo.training.attention import FLEX, attending, fastest
 from mars_demo.training.batch import Batch
 from mars_demo.training.batching import Batches, OneLength, Packed
-from mars_demo.training.clock import RESOLUTION, Clock, follow
-from mars_demo.training.collator import MarsCollator
+from mars_demo.training.clock import Clock
 from mars_demo.training.config import MarsConfig
+from mars_demo.training.metrics import FILE
 from mars_demo.training.objective import Objective, Reference
 from mars_demo.training.optimizers import make_optimizer
 from mars_demo.training.steps import Steps
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
     from peft import PeftModel
 
     Data = str | Dataset | IterableDataset
+
+RESOLUTION = 1_000_000  # steps of a schedule that follows the clock
 
 
 class MarsTrainer(Trainer):
@@ -69,18 +70,18 @@ class MarsTrainer(Trainer):
         if args.objective != "ar":
             ensure_mask(plain(model), processing_class)
         self.pools = corpus.source(args.data if train_dataset is None else train_dataset, args.seed)
-        self.clock = Clock(args.minutes) if args.minutes else None
-        self.steps = Steps(self, pace, self.clock)
         super().__init__(
             model,
             args,
-            data_collator=MarsCollator(processing_class, args),
             train_dataset=train_dataset,
             eval_dataset=eval_dataset,
             processing_class=processing_class,
-            callbacks=[*(callbacks or []), self.steps],
+            callbacks=callbacks,
         )
         self.remove_callback(PrinterCallback)
+        self.clock = Clock(args.minutes) if args.minutes else None
+        self.steps = Steps(self, pace, self.clock)
+        self.add_callback(self.steps)
         if self.is_fsdp_enabled and (args.muon_learning_rate or plain(model) is not model):
             raise ValueError("FSDP supports only AdamW, without Muon and LoRA.")
         self.attention = args.attention or fastest(args.device)
@@ -103,11 +104,12 @@ class MarsTrainer(Trainer):
         """
         output, is_main = Path(self.args.output_dir), self.is_world_process_zero()
         state = states.last(output) if resume else None
-        if resume and state is None and self.steps.is_finished(output):
-            return True
+        written = (output / FILE, output / "config.json")
+        if resume and state is None and all(file.exists() and file.stat().st_size for file in written):
+            return True  # it has ended before
         self.accelerator.wait_for_everyone()
-        if is_main and not resume:
-            states.clear(output)
+        if is_main:
+            states.clear(output, kept=state)
         self.train(resume_from_checkpoint=state and str(state))
         if not self.steps.is_over:
             return False
@@ -116,23 +118,16 @@ class MarsTrainer(Trainer):
             states.clear(output)
         return True
 
-    def train(self, resume_from_checkpoint: str | bool | None = None, *args, **settings):
-        """Train as `Trainer.train`, from the newest complete state if `resume_from_checkpoint` is True.
+    def train(self, *args, **settings):
+        """Train as `Trainer.train`.
 
         Raises:
             ValueError: as `run`.
         """
-        output = Path(self.args.output_dir)
-        if resume_from_checkpoint is True:
-            resume_from_checkpoint = (found := states.last(output)) and str(found)
         size = self.args.packed or self.args.batch_tokens
         try:
             with failures.one_sentence(lambda: self.state.global_step + 1, size), self.steps:
-                return super().train(resume_from_checkpoint, *args, **settings)
-        except BaseException:
-            if self.is_world_process_zero():
-                states.clear(output, unfinished_only=True)  # it may have filled the disk
-            raise
+                return super().train(*args, **settings)
         finally:
             self.is_in_train = False
             self.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)  # ends autocast
@@ -196,10 +191,8 @@ class MarsTrainer(Trainer):
 
         Divided by the mean totals of the batches, their average is the mean over all targets of the data.
         """
-        counting = copy.copy(dataloader)
-        counting.collate_fn = copy.copy(dataloader.collate_fn)  # the same blocks again
-        totals = [batch.totals for batch in counting]
-        self._divisors = torch.stack(totals).mean(0).to(self.args.device)
+        totals = torch.stack([batch.totals for batch in dataloader])
+        self._divisors = totals.mean(0).to(self.args.device)
         return super().evaluation_loop(dataloader, *args, **settings)
 
     def get_batch_samples(
@@ -238,19 +231,14 @@ class MarsTrainer(Trainer):
         would wait for each other.
         """
         data = self.eval_dataset if eval_dataset is None else eval_dataset
-        if isinstance(data, str) and isinstance(self.eval_dataset, dict):
-            data = self.eval_dataset[data]
         return self._loader(corpus.source(data, None), (0, 1))
 
     def _loader(self, pools: Callable, share: tuple[int, int]) -> DataLoader:
-        args, tokenizer = self.args, self.processing_class
         return DataLoader(
-            Batches(pools, tokenizer, self.grouping, args.max_length, args.seed, share),
+            Batches(pools, self.processing_class, self.args, self.grouping, share),
             batch_size=None,
-            collate_fn=MarsCollator(tokenizer, args, self.grouping.length, share),
-            num_workers=args.dataloader_num_workers,
-            prefetch_factor=args.dataloader_prefetch_factor,
-            pin_memory=args.device.type == "cuda",
+            num_workers=self.args.dataloader_num_workers,
+            prefetch_factor=self.args.dataloader_prefetch_factor,
         )
 
     def _grouping(self) -> OneLength | Packed:
@@ -273,9 +261,12 @@ class MarsTrainer(Trainer):
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """Return the schedule of the config over the steps, or over the time of the clock."""
-        scheduler = super().create_scheduler(RESOLUTION if self.clock else num_training_steps, optimizer)
-        if self.clock:
-            follow(self.clock, scheduler)
+        if not self.clock:
+            return super().create_scheduler(num_training_steps, optimizer)
+        scheduler = super().create_scheduler(RESOLUTION, optimizer)
+        scheduler.lr_lambdas = [
+            lambda _, rate=rate: rate(RESOLUTION * self.clock.share) for rate in scheduler.lr_lambdas
+        ]
         return scheduler
 
     def create_accelerator_and_postprocess(self) -> None:
@@ -313,7 +304,7 @@ class MarsTrainer(Trainer):
         args = self.args
         if not args.reference:
             return None
-        loaded = load_checkpoint(args.reference, str(args.device), torch.float32, for_training=True)
+        loaded = load_checkpoint(args.reference, str(args.device), torch.float32)
         model, vocabulary = loaded.model, self.processing_class.get_vocab()
         same = all(vocabulary.get(token, id) == id for token, id in loaded.tokenizer.get_vocab().items())
         if model.config.vocab_size != plain(self.model).config.vocab_size or not same:
@@ -349,20 +340,12 @@ def _with_ends_in_root(prepare: Callable, *objects: object) -> object:
 
 def _as_forward(wrapped: nn.Module, inner: nn.Module, compute: Callable[[], dict]) -> dict:
     """Compute as the forward of a model that DDP or FSDP may wrap, whose hooks only see calls of it."""
-    before = vars(inner).get("forward")
-
-    def forward(*_):
-        restore()
-        return compute()
-
-    def restore() -> None:
-        if before is None:
-            vars(inner).pop("forward", None)
-        else:
-            inner.forward = before
-
-    inner.forward = forward
+    before = vars(inner).get("forward")  # accelerate's, with autocast
+    inner.forward = lambda *_: compute()
     try:
         return wrapped()
     finally:
-        restore()
+        if before is None:
+            del inner.forward
+        else:
+            inner.forward = before

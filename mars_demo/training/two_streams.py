@@ -4,52 +4,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from mars_demo.core.layout import NO_GROUP
+from mars_demo.core.layout import NO_GROUP, Role
 from mars_demo.training.corpus import Conversation
 
 CLEAN = -1  # the block start of a position that belongs to no block
 IGNORE = -100
 SLOT_DECAY = 1.0  # by default
+UNKNOWN, OTHER, OWN = -1, 0, 1  # whether the reference model wrote the answers
 
-
-@dataclass(frozen=True)
-class TwoStreams:
-    """The clean stream of a conversation, followed by its noisy stream: `[x ; x̃]`, in n positions.
-
-    ids, positions, groups: [n] as in a `Layout`.
-    spans: [n, 4] two half-open ranges of columns that a position sees, counted from the first column.
-    targets: [n] the token that a position predicts, or `IGNORE`.
-    slots: [n] the slot of a window that it predicts: 1 for the clean stream, up to block size + 1 for the
-        noisy one.
-    weights: [n] the loss weights within a stream.
-    clean_length: the length of the clean stream.
-    own: whether the reference model wrote the answers, if known.
-    """
-
-    ids: np.ndarray
-    positions: np.ndarray
-    groups: np.ndarray
-    spans: np.ndarray
-    targets: np.ndarray
-    slots: np.ndarray
-    weights: np.ndarray
-    clean_length: int
-    own: bool | None
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @cached_property
-    def clean(self) -> TwoStreams:
-        """Return the clean stream alone; it never sees the noisy one."""
-        names = ("ids", "positions", "groups", "spans", "targets", "slots", "weights")
-        parts = (getattr(self, name)[: self.clean_length] for name in names)
-        return TwoStreams(*parts, self.clean_length, self.own)
+# A position of the two streams of a conversation. `ids`, `positions`, `roles` and `groups` are as in a
+# `Layout`, and `spans` are the two half-open ranges of columns that it sees. It predicts its target token,
+# or `IGNORE`, with a loss weight within its stream, in a slot of the window: 1 for the clean stream, up to
+# block size + 1 for the noisy one. `own` is one of the numbers above.
+POSITION = np.dtype(
+    [(name, np.int64) for name in ("ids", "positions", "roles", "groups", "targets", "slots")]
+    + [("spans", np.int64, (2, 2)), ("weights", np.float32), ("own", np.int8)]
+)
+TwoStreams = np.ndarray  # [n] of `POSITION`: the clean stream, followed by the noisy one, `[x ; x̃]`
 
 
 def ar(conversation: Conversation) -> TwoStreams:
@@ -151,29 +125,27 @@ def _streams(
     """
     ids, response = np.array(conversation.ids), np.array(conversation.response)
     length, count = len(ids), len(noisy)
-    text, columns = np.arange(length), length + np.arange(count)
-    first, end = _edges(starts)
-    spans = np.zeros((length + count, 4), dtype=np.int64)
+    streams = np.zeros(length + count, POSITION)
+    clean, copy = streams[:length], streams[length:]
+    columns, (first, end) = np.arange(length + count), _edges(starts)
+    clean["ids"], copy["ids"] = ids, noisy
+    clean["positions"], copy["positions"] = columns[:length], positions
+    clean["roles"], copy["roles"] = Role.CLEAN, Role.NOISY
+    clean["groups"], copy["groups"] = NO_GROUP, np.cumsum(columns[:count] == first) - 1
+    clean["slots"], copy["slots"] = 1, slots
+    clean["weights"], copy["weights"] = 1, weights
+    clean["targets"], copy["targets"] = IGNORE, targets
+    streams["own"] = UNKNOWN if conversation.own is None else conversation.own
+    streams["spans"][:, 1, 1] = columns + 1
+    copy["spans"][:, 0, 1], copy["spans"][:, 1, 0] = starts, length + first
     if clean_blocks is None:
-        spans[:length, 3], spans[length:, 3] = text + 1, columns + 1
-        following = np.where(np.append(response[1:], False), np.append(ids[1:], IGNORE), IGNORE)
+        predicts = np.flatnonzero(response[1:])
+        clean["targets"][predicts] = ids[predicts + 1]
     else:
-        spans[:length, 3] = np.where(clean_blocks == CLEAN, text + 1, _edges(clean_blocks)[1])
-        spans[length:, 3] = length + end
-        following = np.full(length, IGNORE)
-    spans[length:, 1], spans[length:, 2] = starts, length + first
-    blocks = np.cumsum(np.arange(count) == first) - 1
-    return TwoStreams(
-        ids=np.concatenate([ids, noisy]),
-        positions=np.concatenate([text, positions]),
-        groups=np.concatenate([np.full(length, NO_GROUP), blocks]),
-        spans=spans,
-        targets=np.concatenate([following, targets]),
-        slots=np.concatenate([np.ones(length, dtype=np.int64), np.array(slots, dtype=np.int64)]),
-        weights=np.concatenate([np.ones(length), weights]),
-        clean_length=length,
-        own=conversation.own,
-    )
+        inside = clean_blocks != CLEAN
+        clean["spans"][inside, 1, 1] = _edges(clean_blocks)[1][inside]
+        copy["spans"][:, 1, 1] = length + end
+    return streams
 
 
 def _edges(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

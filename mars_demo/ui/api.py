@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import takewhile
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import gradio as gr
@@ -96,15 +97,9 @@ def _answered(
 def _written(runs: Runs, knobs: Knobs) -> Iterator[str]:
     """Yield the growing answer."""
     [run] = runs.values()
-
-    def texts() -> Iterator[str]:
-        for step in run:
-            yield step.text
-            if knobs.stopped:
-                return
-
     with closing(run):
-        yield from growing(texts())
+        steps = takewhile(lambda _: not knobs.stopped, run)
+        yield from growing(step.text for step in steps)
 
 
 def _traced(runs: Runs, knobs: Knobs) -> Iterator[str]:

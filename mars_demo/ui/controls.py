@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gradio as gr
-from gradio.context import LocalContext
 
 from mars_demo.core.limits import LIMITS
 from mars_demo.ui.hosting.errors import warn
 from mars_demo.ui.hosting.gpu import LENT
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.knobs import TAU, Knobs, begin, end, stop, warn_not_stopped
+from mars_demo.ui.knobs import TAU, Knobs, begin, end, stop
 
 TAU_STEP = 0.01  # of every τ slider, as in components/words.js
 
@@ -50,10 +49,6 @@ def in_queue(name: str, shown_on: gr.Component) -> dict[str, Any]:
     return {"concurrency_id": name, "concurrency_limit": 1, "api_visibility": "private", **progress}
 
 
-def model_list(elem_id: str, **more: Any) -> gr.Dropdown:
-    return gr.Dropdown([], label="Model", elem_id=elem_id, **more)
-
-
 def text_table(elem_id: str, label: str, widths: list[str] | None = None) -> gr.Dataframe:
     """Return a table of plain texts, whose rows break lines where columns have `widths`."""
     return gr.Dataframe(
@@ -64,7 +59,7 @@ def text_table(elem_id: str, label: str, widths: list[str] | None = None) -> gr.
         wrap=bool(widths),
         column_widths=widths,
         max_height=320,
-        buttons=[],
+        buttons=["copy"],
         elem_id=elem_id,
         elem_classes="texts",
     )
@@ -124,27 +119,15 @@ class RunButtons:
                 warn(error)
                 yield unchanged
 
-        begun = start(begin, [self.knobs, *settings], both, **QUIET)
-        begun.failure(warn_not_stopped, None, None, **MAY_WARN)
+        begun = start(begin, [self.knobs, *settings], both, **MAY_WARN)
         if model:
             begun = begun.success(load, model, None, **MAY_WARN)
-            begun.failure(end, self.knobs, both, **QUIET)
         worked = begun.success(warning, [*inputs, self.knobs], outputs, **more)
         for ended in (worked.success, worked.failure):  # `then` would follow a success only
             ended(end, self.knobs, both, **QUIET)
 
 
 def load(model: str) -> None:
-    """Load a model before its run enters Gradio's queue. A failure is reported later, by the run.
-
-    Gradio's own check of its queue comes too late to reset the buttons.
-
-    Raises:
-        gr.Error: if the queue is full.
-    """
-    app = LocalContext.blocks.get(None)
-    if app and len(app._queue) >= LIMITS.waiting:
-        message = f"The queue is full: {LIMITS.waiting} visitors are waiting. Try again in a minute."
-        raise gr.Error(message, print_exception=False)
+    """Load a model before its run enters Gradio's queue. A failure is reported later, by the run."""
     with contextlib.suppress(ValueError):
         MODELS.load(model)

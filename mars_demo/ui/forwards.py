@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mars_demo.core.trace import Pass, Run
-from mars_demo.decoding.attention_weights import Attention
+from mars_demo.decoding.attention_weights import attention_weights
 from mars_demo.decoding.lens import Lens, look
 from mars_demo.models.chat import encode_prompt
 from mars_demo.show import lens_picture
@@ -17,17 +17,12 @@ NO_FORWARD = "The lens needs a forward of decoding: choose one under “Show the
 
 
 class Forward(NamedTuple):
-    """A mask, its caption and, for a recorded forward, the result.
-
-    tokens: those of its slots. verified, accepted: the numbers of accepted drafts and slots.
-    """
+    """A mask, its caption and, for a recorded forward, its pass."""
 
     model: str
     mask: Mask
     caption: str
-    tokens: Sequence[int | None] = ()
-    verified: int | None = None
-    accepted: int | None = None
+    step: Pass | None = None
 
 
 def of_run(run: Run, number: int) -> Forward:
@@ -42,7 +37,7 @@ def of_run(run: Run, number: int) -> Forward:
     checkpoint = MODELS.load(settings.model)
     mask = of_pass(run, number - 1, checkpoint.token_name, prompt_ids(run), checkpoint.mask_id)
     caption = f"Forward {number} of “{settings.prompt}”: {len(mask.rows)} positions computed."
-    return Forward(settings.model, mask, caption, *slots_of(step), step.accepted)
+    return Forward(settings.model, mask, caption, step)
 
 
 def prompt_ids(run: Run) -> list[int]:
@@ -62,11 +57,11 @@ def slots_of(step: Pass) -> tuple[list[int | None], int]:
 
 def lens_of(forward: Forward) -> str:
     """Return the value of the lens component for a forward of decoding, or for an error message."""
-    checkpoint, mask = MODELS.load(forward.model), forward.mask
+    checkpoint, mask, step = MODELS.load(forward.model), forward.mask, forward.step
     try:
         if KINDS[mask.kind].streams:
             raise ValueError(NO_FORWARD)
-        lens = _lens(forward.model, mask.layout, mask.past, forward.tokens, forward.verified)
+        lens = _lens(forward.model, mask.layout, mask.past, *(slots_of(step) if step else ((), None)))
     except ValueError as error:
         return error_line(error)
     caption = f"Layer by layer. {forward.caption}"
@@ -79,7 +74,7 @@ def lens_of(forward: Forward) -> str:
     def name(token: int) -> str:
         return "MASK" if token == checkpoint.mask_id else checkpoint.token_name(token)
 
-    return lens_picture.line(lens, name, caption, forward.accepted)
+    return lens_picture.line(lens, name, caption, step and step.accepted)
 
 
 @on_gpu(lambda *_: 5)
@@ -98,10 +93,8 @@ def attention_of(model: str, mask: Mask, layer: int, head: int) -> list[list[flo
 
 @on_gpu(lambda *_: 5)
 def _weights(model: str, layout, past: list[int], layer: int, head: int) -> list[list[float]]:
-    attention = Attention(MODELS.load(model).dense.model)
-    if not 0 <= layer < attention.layers or head >= attention.heads:
-        raise ValueError(f"{model} has layers 1 to {attention.layers} and heads 1 to {attention.heads}.")
-    weights = attention.weights(layout, past, layer, None if head < 0 else head)
+    loaded = MODELS.load(model).dense.model
+    weights = attention_weights(loaded, layout, past, layer, None if head < 0 else head)
     return [[round(weight, 4) for weight in row] for row in weights.tolist()]
 
 

@@ -4,7 +4,6 @@ import html
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import gradio as gr
@@ -13,26 +12,20 @@ from pandas import DataFrame
 from plotly.graph_objects import Figure
 
 from mars_demo.core.markdown import table
-from mars_demo.core.modes import BASELINE, MODES
-from mars_demo.core.trace import read_text
-from mars_demo.evaluation import paper_tables
 from mars_demo.show import recordings
 from mars_demo.show.components.stage import stage
 from mars_demo.static import live, standalone
 from mars_demo.static.space import check_new, fields, write_card
 from mars_demo.ui.drawing import Drawing
-from mars_demo.ui.lessons import figures, tables
+from mars_demo.ui.lessons import figures
 from mars_demo.ui.lessons.chapters import CHAPTERS
 from mars_demo.ui.lessons.parts import Parts
 
 TITLE = "MARS Demo: recorded runs and lessons"
 WHAT = Path(__file__).with_suffix(".md").read_text("utf-8")
-INDEX = Template(Path(__file__).with_suffix(".html").read_text("utf-8"))
-RACED = "In the app this race also runs live, and you can move τ while the model writes."
-CHOSEN = "This page shows all tables; in the app you choose one at a time, and Table 8 also has a chart."
-LIVE = """<h2>Live</h2>
-<p><a href="live/index.html">Write your own prompt</a>: the model answers in your browser.</p>
-"""
+LIVE = """## Live
+
+[Write your own prompt](live/index.html): the model answers in your browser."""
 INTERACTIVE = "In the app this figure is interactive."
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
@@ -77,13 +70,10 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[standalone.Figure]]:
     """Return a chapter with its figure as HTML, without parts that need a server, and its components."""
     element = chapter["element"]
     # Where the app offers a choice of figures, the page shows all of them.
-    options = range(len(element["options"])) if element["kind"] == "choice" else []
-    each = [figures.chosen(element, index) for index in options]
-    once = {
-        name: update
-        for name, update in figures.figure(chapter).items()
-        if not each or name not in ("which", *each[0])
-    }
+    each = figures.alternatives(element)
+    chosen = {"which", "choice"}.union(*each)
+    figure = figures.figure(chapter)
+    once = {name: update for name, update in figure.items() if not (each and name in chosen)}
     beside = [
         (getattr(parts, name), update.get("value"))
         for updates in [*each, once]
@@ -91,13 +81,10 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[standalone.Figure]]:
         if update["visible"]
     ]
     drawings = [part.figure for part, value in beside if isinstance(part, Drawing) and value]
-    if element["kind"] == "comparison":
-        shown = _html("\n\n".join([CHOSEN, *map(_compared, paper_tables.TITLES)]))
-    else:
-        drawn = [_drawn(part, value) for part, value in beside]
-        shown = "".join(filter(None, drawn))
-        if not all(drawn):
-            shown += f"<p>{RACED if element['kind'] == 'race' else INTERACTIVE}</p>\n"
+    drawn = [_drawn(part, value) for part, value in beside]
+    shown = "".join(filter(None, drawn))
+    if not all(drawn):
+        shown += f"<p>{INTERACTIVE}</p>\n"
     style = ' class="beside"' if drawings else ""  # tables take the whole width
     text = f"<article>\n{_html(chapter['text'])}</article>\n"
     return f"<main{style}>\n{text}<section>\n{shown}</section>\n</main>\n", drawings
@@ -119,12 +106,6 @@ def _plotted(plot: Figure) -> str:
     places = sorted({x for points in lines.values() for x in points})
     rows = [{across: x} | {name: points.get(x) for name, points in lines.items()} for x in places]
     return f"{up}:\n\n{table(DataFrame(rows))}"
-
-
-def _compared(number: int) -> str:
-    """Return a table of the paper, and the same table measured here, as Markdown."""
-    *_, theirs, ours = (update["value"] for update in tables.compared(number).values())
-    return f"## {paper_tables.TITLES[number]}\n\n{theirs}\n\n{ours}"
 
 
 def _html(text: str) -> str:
@@ -154,36 +135,21 @@ def _page(entries: Sequence[dict], number: int, main: str, drawings: Sequence[st
     return standalone.document(title, body, drawings, "../shared")
 
 
-def _link(entry: dict, folder: str = "") -> str:
+def _link(entry: dict) -> str:
     """Return a link to the page of a recorded run or a chapter."""
-    return f'<a href="{folder}{entry["id"]}.html">{html.escape(entry["title"])}</a>'
+    return f'<a href="{entry["id"]}.html">{html.escape(entry["title"])}</a>'
 
 
 def _index(runs: Sequence[dict], has_live: bool) -> str:
-    listed = "".join(
-        f"<li>{_link(entry, 'runs/')}\n"
-        f'<p>{html.escape(entry["note"])}</p>\n<p class="quiet">{html.escape(_figures(entry))}</p></li>\n'
-        for entry in runs
-    )
-    lessons = "".join(f"<li>{_link(chapter, 'lessons/')}</li>\n" for chapter in CHAPTERS)
-    body = INDEX.substitute(
-        title=html.escape(TITLE),
-        what=_html(WHAT),
-        live=LIVE if has_live else "",
-        runs=listed,
-        lessons=lessons,
-    )
-    return standalone.document(TITLE, body, shared="shared")
-
-
-def _figures(entry: dict) -> str:
-    """Return the model of a recorded run, and the tokens per forward of each mode but AR."""
-    sides = [
-        f"{run.tokens_per_forward:.2f} ({MODES[run.settings.mode].title})"
-        for run in read_text(recordings.recording(entry["id"]))
-        if run.settings.mode != BASELINE
+    """Return the page that lists all others."""
+    listed = [
+        f"- [{run['title']}](runs/{run['id']}.html)\n\n  {run['note']}\n\n  {run['model']}" for run in runs
     ]
-    return f"{entry['model']} · tokens per forward: {', '.join(sides)}"
+    lessons = [f"1. [{chapter['title']}](lessons/{chapter['id']}.html)" for chapter in CHAPTERS]
+    parts = [WHAT, LIVE if has_live else "", "## Recorded runs", *listed, "## Lessons", "\n".join(lessons)]
+    main = _html("\n\n".join(parts))
+    body = f"<header>\n<h1>{TITLE}</h1>\n</header>\n<main>\n{main}</main>\n"
+    return standalone.document(TITLE, body, shared="shared")
 
 
 def _card() -> dict[str, Any]:

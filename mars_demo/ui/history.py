@@ -56,15 +56,15 @@ class History:
         self._caches = {}
 
 
-_recent: list[weakref.ref] = []  # histories with caches, the newest last
+_recent = weakref.WeakKeyDictionary()  # histories with caches, the newest last
 _lock = threading.Lock()  # handlers run in several threads
 
 
 def _newest(history: History) -> None:
     """Mark a history as the most recent; drop the caches of all but the `KEPT` most recent."""
     with _lock:
-        others = [ref for ref in _recent if ref() not in (None, history)]
-        for ref in others[: -(KEPT - 1)]:
-            if old := ref():
-                old.forget()
-        _recent[:] = [*others[-(KEPT - 1) :], weakref.ref(history)]
+        _recent.pop(history, None)
+        _recent[history] = None
+        for old in [*_recent][:-KEPT]:
+            del _recent[old]
+            old.forget()

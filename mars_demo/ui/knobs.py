@@ -4,14 +4,15 @@ import asyncio
 import time
 
 import gradio as gr
+from gradio.context import LocalContext
 
 from mars_demo.core.acceptance import TAU
+from mars_demo.core.limits import LIMITS
 from mars_demo.ui.hosting.shared_state import Number, SharedState
 
 POLL = 0.1  # seconds between two checks of a setting
 FORWARDS_PER_SECOND = 8  # of a race that its visitor watches; fewer if forwards take longer
 PATIENCE = 20  # seconds within which a run must stop for its visitor's next one
-NOT_STOPPED = "Your last run has not stopped yet: stop it, or wait until it has ended."
 
 
 class Knobs(SharedState):
@@ -43,37 +44,30 @@ class Knobs(SharedState):
 
 
 async def begin(knobs: Knobs, tau: float = TAU, watched: bool = False):
-    """Begin a run: set the knobs to the page's values, disable Run and enable Stop.
-
-    The run stops when its visitor starts another.
-
-    Raises:
-        gr.Error: if their last run does not stop in time; `warn_not_stopped` shows it.
-    """
-    await _take_over(knobs)
-    knobs.tau, knobs.watched, knobs.stopped = tau, watched, False
-    return gr.Button(interactive=False), gr.Button(interactive=True)
-
-
-async def _take_over(knobs: Knobs) -> None:
-    """Stop the current run, if there is one, and wait for its end. If it does not stop in time, it goes on.
+    """Stop the last run and begin another: set the knobs to the page's values, disable Run, enable Stop.
 
     This coroutine runs in the server's event loop, so it blocks no thread, and only one of two runs that
     begin together continues.
+
+    Raises:
+        gr.Error: if Gradio's queue is full, whose own check comes too late to reset the buttons, or if the
+            last run does not stop in time; then it goes on.
     """
+    app = LocalContext.blocks.get(None)
+    if app and len(app._queue) >= LIMITS.waiting:
+        message = f"The queue is full: {LIMITS.waiting} visitors are waiting. Try again in a minute."
+        raise gr.Error(message, print_exception=False)
     was_stopped, given_up = knobs.stopped, time.monotonic() + PATIENCE
     while knobs.running:
         if time.monotonic() > given_up:
             knobs.stopped = was_stopped
-            raise gr.Error(NOT_STOPPED, print_exception=False)
+            message = "Your last run has not stopped yet: stop it, or wait until it has ended."
+            raise gr.Error(message, print_exception=False)
         knobs.stopped = True
         await asyncio.sleep(POLL)
-    knobs.running = True
-
-
-def warn_not_stopped() -> None:
-    """Warn that the last run has not stopped, after `begin` has failed."""
-    gr.Warning(NOT_STOPPED)
+    knobs.running, knobs.stopped = True, False
+    knobs.tau, knobs.watched = tau, watched
+    return gr.Button(interactive=False), gr.Button(interactive=True)
 
 
 def end(knobs: Knobs):

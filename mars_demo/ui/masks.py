@@ -99,17 +99,13 @@ def _of_batch(kind: str, batch: Batch, sentence: Sentence) -> Mask:
         offset = None if target_name is None else predicted - (start - 1)
         cells.append(Cell(label, "noisy", position, block + 1, target_name, offset))
     clean, total = int(batch.is_clean.sum()), len(cells)
-    regions = [Region("clean sees clean, causally", (0, clean), (0, clean))]
-    if total > clean:
-        regions += [
-            Region("clean never sees noisy", (0, clean), (clean, total)),
-            Region("noisy sees the clean tokens before its block", (clean, total), (0, clean)),
-            Region(
-                "noisy sees its own block" + ("" if kind == "block-diffusion" else ", causally"),
-                (clean, total),
-                (clean, total),
-            ),
-        ]
+    own_block = "noisy sees its own block" + ("" if kind == "block-diffusion" else ", causally")
+    regions = [
+        Region("clean sees clean, causally", (0, clean), (0, clean)),
+        Region("clean never sees noisy", (0, clean), (clean, total)),
+        Region("noisy sees the clean tokens before its block", (clean, total), (0, clean)),
+        Region(own_block, (clean, total), (clean, total)),
+    ]
     return _mask(kind, sentence, layout, cells, cells, regions)
 
 
@@ -142,12 +138,12 @@ def _of_inference(kind: str, sentence: Sentence) -> Mask:
     cached = cells[0].position  # positions count from the beginning of the text
     width = cached + len(cells)
     tokens = cached + sum(cell.stream != masks for cell in cells)
-    bands = {
-        "in the cache": (0, cached),
-        real: (cached, tokens),
-        "masks" if kind == "window" else "groups of masks": (tokens, width),
-    }
-    regions = [Region(text, (0, len(cells)), band) for text, band in bands.items() if band[0] < band[1]]
+    every = (0, len(cells))
+    regions = [
+        Region("in the cache", every, (0, cached)),
+        Region(real, every, (cached, tokens)),
+        Region("masks" if kind == "window" else "groups of masks", every, (tokens, width)),
+    ]
     before = [Cell(name(token), "cached", i) for i, token in enumerate(sentence.ids[:cached])]
     return _mask(kind, sentence, layout, cells, before + cells, regions)
 
@@ -162,7 +158,8 @@ def _mask(
 ) -> Mask:
     visible = ["".join("1" if cell else "0" for cell in row) for row in layout.visible[0].tolist()]
     past = sentence.ids[: len(columns) - len(rows)]
-    labels = {"rows": rows, "columns": columns, "regions": regions}
+    present = [one for one in regions if one.rows[0] < one.rows[1] and one.columns[0] < one.columns[1]]
+    labels = {"rows": rows, "columns": columns, "regions": present}
     return Mask(kind=kind, visible=visible, sentence=sentence, layout=layout, past=past, **labels)
 
 

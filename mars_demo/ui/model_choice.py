@@ -8,7 +8,7 @@ from mars_demo.core.assets import read_json
 from mars_demo.core.modes import modes_of
 from mars_demo.ui.controls import LIVE, QUIET
 from mars_demo.ui.drawing import Drawing
-from mars_demo.ui.examples import EXAMPLES, examples_for, suited
+from mars_demo.ui.examples import EXAMPLES, examples_for
 from mars_demo.ui.hosting.published import ABOUT
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.race_settings import MODES, model_in_url
@@ -27,12 +27,13 @@ class ModeChoice(gr.CheckboxGroup):
 
 
 class ModelChoice:
-    """The components that depend on the chosen model. examples: those of each model."""
+    """The components that depend on the chosen model."""
 
     def __init__(self, model: gr.Dropdown, modes: list[str], prompt: gr.Textbox):
         self.prompt = prompt
         with gr.Column(elem_id="examples"):
-            self.examples = [self._examples(made_for) for made_for in EXAMPLES]
+            listed = samples(MODELS.names()[0])
+            self.examples = gr.Dataset(label="Examples", components=["textbox"], **listed)
         self.model = model
         self.model.render()
         self.facts = Drawing("facts")
@@ -48,17 +49,6 @@ class ModelChoice:
             elem_id="mode",
         )
 
-    def _examples(self, made_for: str) -> gr.Dataset:
-        examples = EXAMPLES[made_for]
-        return gr.Examples(
-            [[example["prompt"]] for example in examples],
-            self.prompt,
-            example_labels=[example["title"] for example in examples],
-            examples_per_page=len(examples),
-            api_visibility="private",
-            visible=made_for == suited(MODELS.names()[0]),
-        ).dataset
-
     def connect(self, arrived) -> None:
         """Connect the events. arrived: the event after which the models are listed."""
         arrived.then(list_models, None, self.model, **QUIET)  # waits until the model code is imported
@@ -68,6 +58,7 @@ class ModelChoice:
         self.download.click(download, self.model, self.asking, **QUIET)
         self.cancel.click(cancel_download, self.model, None, **QUIET)
         self.model.change(show_examples, self.model, self.examples, **QUIET)
+        self.examples.click(choose_example, self.examples, self.prompt, **QUIET)
         self.model.input(replace_example, [self.model, self.prompt], self.prompt, **LIVE)
 
 
@@ -91,7 +82,7 @@ def follow_loading(model: str | None, chosen: list[str]):
         return [gr.skip()] * 6
     member, offer = MODELS.member(model), MODELS.offer(model)
     state = {field: getattr(member, field) for field in ("phase", "done", "total", "problem")}
-    state["facts"] = offer.terms() if offer else member.facts.shown() if member.facts else []
+    state["facts"] = offer.terms() if offer else member.facts.shown if member.facts else []
     loading = member.phase not in ("ready", "failed", "offered")
     is_fetched = bool(offer) and member.phase == "fetching"
     return (
@@ -129,9 +120,24 @@ def mode_choices(model: str, chosen: list[str]):
     return gr.CheckboxGroup(choices, value=kept or [name for _, name in choices][:1])
 
 
+def samples(model: str) -> dict:
+    """Return the settings of a dataset of the examples that suit a model."""
+    examples = examples_for(model)
+    return {
+        "samples": [[example["prompt"]] for example in examples],
+        "sample_labels": [example["title"] for example in examples],
+        "samples_per_page": len(examples),
+    }
+
+
 def show_examples(model: str):
-    """Show only the examples that suit a model."""
-    return [gr.update(visible=name == suited(model)) for name in EXAMPLES]
+    """List the examples that suit a model."""
+    return gr.Dataset(**samples(model))
+
+
+def choose_example(sample: list[str]) -> str:
+    """Set the prompt to an example."""
+    return sample[0]
 
 
 def replace_example(model: str, prompt: str):

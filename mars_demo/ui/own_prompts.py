@@ -1,11 +1,10 @@
 """The prompts of a visitor: each one is raced at every setting, as the Race tab would."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated
 
-from pandas import DataFrame
 from pydantic import BaseModel, StringConstraints
 from pydantic_core import from_json
 
@@ -16,7 +15,7 @@ from mars_demo.core.messages import user
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
-from mars_demo.evaluation import bootstrap, results
+from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
 from mars_demo.evaluation.sweep import first_difference, grid
 from mars_demo.models.checkpoint import Checkpoint
@@ -39,61 +38,44 @@ HELP = (
 # ---------------------------------------------------------------------------------- the pasted text
 
 
-class Line(BaseModel):
-    """A JSON line; other fields are ignored."""
+class Prompt(BaseModel):
+    """A prompt, and perhaps its reference answer; other fields of a JSON line are ignored."""
 
     prompt: Annotated[fields.Text, StringConstraints(strip_whitespace=True, min_length=1)]
     answer: fields.Text | None = None
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """A prompt, the number of its line, and perhaps its reference answer."""
-
-    line: int
-    text: str
-    answer: str | None = None
 
     def grade(self, run: Run) -> bool | None:
         """Return whether an answer is the reference answer, apart from space around it."""
         return None if self.answer is None else run.text.strip() == self.answer.strip()
 
 
-def parse(text: str) -> list[Prompt]:
-    """Return the prompts of a pasted text: one per line, or JSON lines if every line is a JSON object.
+def parse(text: str) -> dict[int, Prompt]:
+    """Return the prompts of a pasted text by line: JSON lines if the first one is a JSON object.
 
     Raises:
         ValueError: if there are too few or too many, or a line is wrong, which the message names.
     """
-    lines = {number: line.strip() for number, line in enumerate(text.split("\n"), 1) if line.strip()}
+    lines = {number: line for number, line in enumerate(text.split("\n"), 1) if line.strip()}
     if not 1 <= len(lines) <= MOST:
         raise ValueError(f"Paste 1 to {MOST} prompts, one per line, not {len(lines)}.")
-    objects = {number: _object(line) for number, line in lines.items()}
-    plain = [number for number, values in objects.items() if values is None]
-    if len(plain) == len(lines):
-        prompts = [Prompt(number, line) for number, line in lines.items()]
-    elif plain:
-        raise ValueError(f"Line {plain[0]} is not a JSON object, but other lines are.")
-    else:
-        prompts = [_prompt(number, values) for number, values in objects.items()]
-    for prompt in prompts:
-        with _named(prompt.line):
-            refuse_long(prompt.text)
+    has_objects = _object(next(iter(lines.values()))) is not None
+    prompts = {}
+    for number, line in lines.items():
+        with _named(number):
+            values = _object(line) if has_objects else {"prompt": line}
+            if values is None:
+                raise ValueError("This is not a JSON object, but the first line is.")
+            prompts[number] = fields.checked(Prompt, values)
+            refuse_long(prompts[number].prompt)
     return prompts
 
 
 def _object(line: str) -> dict | None:
     try:
-        values = from_json(line.encode(errors="surrogatepass"))
+        values = from_json(line.encode(errors="surrogatepass"))  # browsers can send lone surrogates
     except ValueError:
         return None
     return values if isinstance(values, dict) else None
-
-
-def _prompt(number: int, values: dict) -> Prompt:
-    with _named(number):
-        line = fields.checked(Line, values)
-    return Prompt(number, line.prompt, line.answer)
 
 
 @contextmanager
@@ -108,122 +90,78 @@ def _named(line: int) -> Iterator[None]:
 # ------------------------------------------------------------------------------------- the results
 
 
-@dataclass(frozen=True)
-class OwnFrontier(Frontier):
-    """The points of a model on the prompts of a visitor that have been answered at all settings so far.
-
-    loops: the number of answers of the judged setting that repeat themselves, whose speed is no gain.
-    """
-
-    loops: int = 0
-
-    @staticmethod
-    def name(setting: Setting) -> str:
-        return setting.title if setting.tau is None else f"MARS τ = {setting.tau:g}"
-
-    def speed_up(self, one: Outcome) -> float:
-        """Return the speed-up over AR on one prompt."""
-        return self.find(AR).outcomes[one.number].seconds / one.seconds
-
-    def extremes(self) -> dict[str, Outcome]:
-        """Return the answers of the judged setting with the lowest and the highest speed-up, if any."""
-        if not self.points:
-            return {}
-        outcomes = self.find(JUDGED).outcomes
-        return {"slowest": min(outcomes, key=self.speed_up), "fastest": max(outcomes, key=self.speed_up)}
-
-    def table(self) -> DataFrame:
-        return DataFrame(map(self._texts, self.points))
-
-    def _texts(self, point: Point) -> dict[str, str]:
-        graded = [one.right for one in point.outcomes if one.right is not None]
-        low, high = self._interval(point)
-        between = f" ({low:.2f}–{high:.2f})" if low < high else ""
-        return {
-            "setting": self.name(point.setting),
-            "speed, × AR": f"{self.faster(point):.2f}{between}",
-            "tokens per forward": f"{point.tokens_per_forward:.2f}",
-            "answers equal to AR's": _share(point.n - len(point.different), point.n),
-            **({"right answers": _share(sum(graded), len(graded))} if graded else {}),
-        }
-
-    def _interval(self, point: Point) -> tuple[float, float]:
-        """Return the confidence interval of the speed-up over prompts."""
-        one, other = ([o.seconds for o in each.outcomes] for each in (self.find(AR), point))
-        return bootstrap.interval(one, other)
-
-    def verdict(self) -> str:
-        """Return the speed and the equal answers of the judged setting in a sentence; "" without any."""
-        if not self.points:
-            return ""
-        point = self.find(JUDGED)
-        speed, n, (low, high) = self.faster(point), point.n, self._interval(point)
-        compared = f"**{speed:.2f}× as fast as AR**"
-        if high < 1:
-            compared = f"**slower than AR**, at {speed:.2f}× its speed"
-        elif low <= 1:
-            compared += f" (95% interval {low:.2f}–{high:.2f}: no clear difference)"
-        same, are = n - len(point.different), "s are" if n > 1 else " is"
-        loops = f" {self.loops} of its answers repeat themselves: no gain." if self.loops else ""
-        return (
-            f"On your {n} prompt{'s' * (n > 1)}, MARS at τ = {TAU} is {compared}, "
-            f"and {same} of {n} answer{are} AR's.{loops}"
-        )
+def nothing(model: str, machine: str = "") -> Frontier:
+    """Return a frontier before its first prompt."""
+    return Frontier(model, NAME, TITLE, 1, machine, ())
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part} of {whole} ({part / whole:.0%})"
+def verdict(frontier: Frontier) -> str:
+    """Return the speed and the equal answers of the judged setting in a sentence; "" without any."""
+    if (point := frontier.find(JUDGED)) is None:
+        return ""
+    speed, n, (low, high) = frontier.faster(point), point.n, frontier.faster_interval(point)
+    compared = f"**{speed:.2f}× as fast as AR**"
+    if high < 1:
+        compared = f"**slower than AR**, at {speed:.2f}× its speed"
+    elif low <= 1:
+        compared += f" (95% interval {low:.2f}–{high:.2f}: no clear difference)"
+    same, are = n - len(point.different), "s are" if n > 1 else " is"
+    repeating = sum(is_loop(one.text) for one in point.outcomes)
+    loops = f" {repeating} of its answers repeat themselves: no gain." if repeating else ""
+    return (
+        f"On your {n} prompt{'s' * (n > 1)}, MARS at τ = {TAU} is {compared}, "
+        f"and {same} of {n} answer{are} AR's.{loops}"
+    )
 
 
 # ---------------------------------------------------------------------------------- the measurement
 
 
-def nothing(model: str, machine: str = "") -> OwnFrontier:
-    """Return a frontier before its first prompt."""
-    return OwnFrontier(model, NAME, TITLE, 1, machine, ())
+class Races:
+    """Races of prompts, each at every setting; iterating runs the next forward and yields the progress.
 
-
-def measure(checkpoint: Checkpoint, prompts: list[Prompt]) -> Iterator[OwnFrontier | None]:
-    """Race each prompt at every setting; yield the growing frontier, and None after each forward.
+    `frontier` has the results of the prompts so far.
 
     Raises:
         ValueError: if the checkpoint has no τ, or a prompt does not fit; the message names the line.
     """
-    settings = grid(checkpoint, [CRITERION], TAUS)
-    for prompt in prompts:
-        with _named(prompt.line):
-            prepare(checkpoint, [user(prompt.text)], AR.request(MAX_NEW_TOKENS).fitted(checkpoint))
-    frontier = nothing(checkpoint.name, results.machine(checkpoint))
-    outcomes: dict[Setting, list[Outcome]] = {setting: [] for setting in settings}
-    yield frontier
-    yield from _raced(checkpoint, prompts[0], settings, WARM_TOKENS)  # the first forwards are slower
-    for number, prompt in enumerate(prompts):
-        runs = yield from _raced(checkpoint, prompt, settings, MAX_NEW_TOKENS)
-        for setting, run in runs.items():
-            outcomes[setting].append(_outcome(number, prompt, run, runs[AR]))
-        frontier = replace(
-            frontier,
-            prompts=(*frontier.prompts, prompt.text),
-            points=tuple(_point(setting, outcomes[setting]) for setting in settings),
-            loops=frontier.loops + is_loop(runs[JUDGED].text),
-        )
-        yield frontier
 
+    def __init__(self, checkpoint: Checkpoint, prompts: dict[int, Prompt]):
+        self._checkpoint, self._prompts = checkpoint, [*prompts.values()]
+        self._settings = grid(checkpoint, [CRITERION], TAUS)
+        for line, one in prompts.items():
+            with _named(line):
+                prepare(checkpoint, [user(one.prompt)], AR.request(MAX_NEW_TOKENS).fitted(checkpoint))
+        self.frontier = nothing(checkpoint.name, results.machine(checkpoint))
 
-def _raced(
-    checkpoint: Checkpoint, prompt: Prompt, settings: Sequence[Setting], max_new_tokens: int
-) -> Generator[None, None, dict[Setting, Run]]:
-    """Race a prompt at every setting; yield after each forward, and return the runs."""
-    with ExitStack() as stack:
-        runs = {
-            setting: stack.enter_context(
-                closing(decode(checkpoint, prompt.text, setting.request(max_new_tokens)))
+    def __iter__(self) -> Iterator[str]:
+        outcomes: dict[Setting, list[Outcome]] = {setting: [] for setting in self._settings}
+        yield from self._raced(self._prompts[0], WARM_TOKENS)  # the first forwards are slower
+        for number, prompt in enumerate(self._prompts):
+            runs = yield from self._raced(prompt, MAX_NEW_TOKENS)
+            for setting, run in runs.items():
+                outcomes[setting].append(_outcome(number, prompt, run, runs[AR]))
+            points = (
+                Point(setting, tuple(measured), sum(one.seconds for one in measured))
+                for setting, measured in outcomes.items()
             )
-            for setting in settings
-        }
-        for _ in race(runs):
-            yield
-    return runs
+            prompts = (*self.frontier.prompts, prompt.prompt)
+            self.frontier = replace(self.frontier, prompts=prompts, points=tuple(points))
+            yield self._progress()
+
+    def _progress(self) -> str:
+        return f"{len(self.frontier.prompts)} of {len(self._prompts)} prompts."
+
+    def _raced(self, prompt: Prompt, max_new_tokens: int) -> Generator[str, None, dict[Setting, Run]]:
+        """Race a prompt at every setting; yield the progress after each forward, and return the runs."""
+        with ExitStack() as stack:
+            runs = {}
+            for setting in self._settings:
+                run = decode(self._checkpoint, prompt.prompt, setting.request(max_new_tokens))
+                runs[setting] = stack.enter_context(closing(run))
+            for _ in race(runs):
+                yield self._progress()
+        return runs
 
 
 def _outcome(number: int, prompt: Prompt, run: Run, ar: Run) -> Outcome:
@@ -236,7 +174,3 @@ def _outcome(number: int, prompt: Prompt, run: Run, ar: Run) -> Outcome:
         text=run.text,
         seconds=run.seconds,
     )
-
-
-def _point(setting: Setting, outcomes: Sequence[Outcome]) -> Point:
-    return Point(setting, tuple(outcomes), sum(one.seconds for one in outcomes))

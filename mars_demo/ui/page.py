@@ -3,6 +3,7 @@
 import inspect
 import json
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
@@ -18,7 +19,6 @@ from mars_demo.core.modes import BASELINE
 from mars_demo.show import about, scripts
 from mars_demo.ui.controls import IN_BROWSER, MAY_WARN, QUIET
 from mars_demo.ui.hosting import errors, gpu, guard
-from mars_demo.ui.hosting.main_thread import MAIN
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.response_cache import ResponseCache
 from mars_demo.ui.hosting.storage import storage
@@ -35,6 +35,7 @@ _HERE = Path(__file__).parent
 _SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
 _MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
 
+RETRY = 10  # seconds between two checks for models that are not loaded on ZeroGPU
 POLLING = 0.01  # seconds between two checks of Gradio's queue; its default, 1 ms, loads two cores
 SESSIONS = 4000  # visitors whose data is kept; beyond that, that of the least recent one is dropped
 HANDLERS = 40  # threads for handlers outside of the queue, besides those of races
@@ -124,10 +125,14 @@ class App(gr.Blocks):
         return self
 
     def block_thread(self) -> None:
-        """Block the main thread until the server ends; on ZeroGPU it loads models meanwhile."""
+        """Block the main thread until the server ends.
+
+        On ZeroGPU it loads models that were missing at launch, which only its torch modes can.
+        """
         try:
             while gpu.LENT and self.is_running:
-                MAIN.serve(wait=0.1)
+                MODELS.load_all()
+                time.sleep(RETRY)
         except KeyboardInterrupt:
             self.close()
         super().block_thread()

@@ -1,6 +1,5 @@
-"""A visitor's training: the session, the training itself, and the comparison before and after."""
+"""A visitor's training: the session, and the training itself."""
 
-import itertools
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -9,30 +8,22 @@ from pathlib import Path
 
 import gradio as gr
 import torch
-from pandas import DataFrame
-from plotly.graph_objects import Figure
 
 from mars_demo.core.limits import LIMITS
-from mars_demo.core.markdown import table
 from mars_demo.core.scheduler import LONG
-from mars_demo.decoding.request import Request
 from mars_demo.evaluation import training_record
-from mars_demo.evaluation.accuracy import Row, measuring
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.pool import Member
 from mars_demo.training.config import MarsConfig
-from mars_demo.ui import plots
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.shared_state import Number
 from mars_demo.ui.hosting.storage import pathless
 from mars_demo.ui.knobs import Knobs
 
-CURVE_PROMPTS = 12
 STEP, LOOKS = 4, 1000  # the duration of a step, and of all answers between steps, in forwards
 MINUTE = 60  # seconds
-TAUS = (1.0, 0.95, 0.8, 0.6, 0.4)  # of the curve at the end
 EVERY = 0.5  # seconds between two updates of the page, and between two checks while paused
 
 
@@ -78,7 +69,7 @@ def fresh(name: str) -> Checkpoint:
     """
     source = base_model(name).source
     with pathless(source, name):
-        loaded = load_checkpoint(source, MODELS.device, torch.float32, for_training=True)
+        loaded = load_checkpoint(source, MODELS.device, torch.float32)
     return replace(loaded, name=name)  # not a path of this machine
 
 
@@ -109,56 +100,3 @@ def watched(
                 yield text, None
                 shown = time.monotonic()
     yield text, None
-
-
-class Comparison:
-    """Measurements of a base and of the model trained from it, as they arrive."""
-
-    def __init__(self, base: str, name: str):
-        self.base, self.name = base, name
-        self.rows: list[Row] = []  # the first is the base; the others are the trained model, one for each τ
-
-    def measured(self, data: str, session: Session) -> Iterator[str]:
-        """Measure until the visitor stops it or leaves; yield the progress now and then."""
-        shown = 0.0
-        for done, of, rows in _measured(self.base, self.name, data, session):
-            self.rows = rows
-            if time.monotonic() - shown > EVERY:
-                yield f"{done} of {of} answers. Press Stop to skip the rest."
-                shown = time.monotonic()
-
-    def table(self, progress: str) -> str:
-        """Return the rows so far as Markdown, with the progress."""
-        cells = [
-            {
-                "model": f"after: {self.name}" if number else f"before: {self.base}",
-                "τ": f"{row.tau:g}" if number else None,
-                "accuracy": f"{row.accuracy:.0%} of {row.n}",
-                "tokens per forward": f"{row.tokens_per_forward:.2f}",
-            }
-            for number, row in enumerate(self.rows)
-        ]
-        words = f"Comparison before and after: {progress}" if progress else ""
-        return f"{table(DataFrame(cells)) if cells else ''}\n\n{words}"
-
-    def plot(self) -> Figure:
-        before, *after = self.rows
-        named = {f"before: {self.base}": [replace(before, tau=None)], f"after: {self.name}": after}
-        return plots.frontier(named)
-
-
-@on_gpu(lambda *_: seconds((1 + len(TAUS)) * CURVE_PROMPTS * training_record.MAX_NEW_TOKENS / 2), LONG)
-def _measured(base: str, name: str, data: str, session: Session) -> Iterator[tuple[int, int, list[Row]]]:
-    """Yield after each answer: the number of answers, their total, and the rows so far."""
-    trained, examples = MODELS.load(name), training_record.held_out(data, CURVE_PROMPTS)
-    taus = TAUS if trained.modes[0] != "ar" else TAUS[:1]
-    of = (1 + len(taus)) * len(examples)
-    done, rows = 0, []
-    parts = [measuring(fresh(base), examples, Request("ar", 1.0))]
-    parts += [measuring(trained, examples, Request(tau=tau)) for tau in taus]
-    for row in itertools.chain.from_iterable(parts):
-        done += row is None
-        rows += [] if row is None else [row]
-        yield done, of, rows
-        if session.stopped:
-            return

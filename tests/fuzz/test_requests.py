@@ -1,16 +1,13 @@
 """Any request gets a value or an error message, and other visitors are not affected."""
 
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote, urlencode
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from service import API, KNOWN
 from strategies import body, events, junk, messages, mistaken, records, texts, values
 
 from mars_demo.core.trace import Run, read_text
-from mars_demo.decoding.decode import decode
-from mars_demo.decoding.request import Request
 from mars_demo.static.standalone.replay import replay_page
 
 SHORT = KNOWN | {"max_new_tokens": 2}
@@ -86,21 +83,3 @@ def test_a_url(app, query, data):
 @given(st.sampled_from(("file=", "file/", "stream/", "call/generate/", "")), texts)
 def test_a_private_file(app, start, path):
     app.get(f"{API}/{start}{quote(path[:200], safe='/%', errors='replace')}")
-
-
-ASKED = st.fixed_dictionaries(
-    {"prompt": st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(str.strip)}
-    | {"mode": st.sampled_from(("ar", "mars", "lossless")), "tau": st.sampled_from((0.0, 0.5, 1.0))}
-)
-
-
-@settings(max_examples=settings.default.max_examples // 5)
-@given(st.lists(ASKED, min_size=2, max_size=4))
-def test_concurrent_visitors_get_their_own_answers(app, mars_tiny, requests):
-    with ThreadPoolExecutor(len(requests)) as pool:
-        bodies = [body({"data": [*(SHORT | one | {"max_new_tokens": 8}).values()]}) for one in requests]
-        answers = list(pool.map(app.generate, bodies))
-    for one, answer in zip(requests, answers):
-        request = Request(one["mode"], one["tau"], max_new_tokens=8)
-        expected = decode(mars_tiny, one["prompt"], request).finish()
-        assert answer == expected.text

@@ -1,13 +1,13 @@
 """A real app and browser per session, and a page per module that each test reopens."""
 
-import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from gate import Gate
 from playwright.sync_api import expect
 
-from mars_demo.cli.gallery import write
+from mars_demo.cli.space import write_gallery
 from mars_demo.show import recordings
 from mars_demo.ui import options, race_settings
 from mars_demo.ui.hosting.registry import MODELS
@@ -15,7 +15,6 @@ from mars_demo.ui.page import App, build
 from mars_demo.ui.stage import Stage
 from mars_demo.ui.tabs import SERVED
 
-GUARD = 300  # seconds after which a held forward fails instead of hanging
 HANG_GUARD = 120_000  # milliseconds; an idle machine needs a second or two
 DESKTOP = {"width": 1280, "height": 900}
 
@@ -62,7 +61,7 @@ def stage_url():
 def gallery(tmp_path_factory):
     """Write the gallery, with its live page and the smallest model."""
     folder = tmp_path_factory.mktemp("site") / "gallery"
-    write(folder, ["mars-tiny"], "me/site")
+    write_gallery(folder, ["mars-tiny"], "me/site")
     return folder
 
 
@@ -184,30 +183,6 @@ def visit_file(browser):
     for context in contexts:
         context.close()
     assert not troubles
-
-
-class Gate:
-    """A gate that lets a few forwards of a module pass and holds later ones until it is opened."""
-
-    def __init__(self, module):
-        self._free, self._held, self._opened = 4, threading.Event(), threading.Event()
-        self._hook = module.register_forward_pre_hook(self._pass)
-
-    def _pass(self, *_) -> None:
-        self._free -= 1
-        if self._free < 0:
-            self._held.set()
-            assert self._opened.wait(GUARD), "the gate was never opened"
-
-    def wait_until_held(self) -> None:
-        assert self._held.wait(GUARD), "no forward reached the gate"
-
-    def open(self) -> None:
-        self._opened.set()
-
-    def remove(self) -> None:
-        self.open()
-        self._hook.remove()
 
 
 @pytest.fixture

@@ -6,26 +6,15 @@ import pytest
 from acts import is_open, press, set_slider
 from playwright.sync_api import Page, expect
 
-from mars_demo.evaluation import results
-from mars_demo.evaluation.throughput import BASELINE
-from mars_demo.ui.tabs import batch
-
 SAME = re.compile(r"\b(\d+)\D+\1\b")  # all answers are the same
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Use an empty folder of result files, and return it."""
-    monkeypatch.setattr(results, "FOLDER", tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def open_tab(visit, folder):
+def open_tab(visit):
     def open_it() -> Page:
         page = visit("tab=batch")
         is_open(page, "Batch")
-        expect(page.locator("#batch-paper table")).to_be_visible()
+        expect(page.locator("#batch-speeds table").first).to_be_visible()
         return page
 
     return open_it
@@ -47,7 +36,7 @@ def test_a_run_replaces_recorded_schedules_and_the_cursor_cache_never_waits(open
     for state in ("compute", "wait", "commit", "free"):
         expect(schedule(page, 0).locator(f'[data-state="{state}"]').first).to_be_visible()
     expect(schedule(page, 1).locator('[data-state="wait"]')).to_have_count(0)
-    expect(page.locator("#batch-paper")).to_contain_text("241.9, 1.71×")
+    expect(page.locator("#batch-speeds")).to_contain_text("241.9, 1.71×")
 
     set_slider(page, "cache-block", 8)
     set_slider(page, "batch-size", 3)
@@ -82,18 +71,3 @@ def test_a_run_can_be_stopped_and_restarted(open_tab, gate):
     run.click()
     expect(page.locator("#batch-said")).to_contain_text(SAME)
     expect(run).to_be_enabled()
-
-
-@pytest.mark.full
-def test_the_methods_are_measured_one_after_the_other(open_tab, monkeypatch):
-    monkeypatch.setattr(batch, "MEASURED", 4)
-    page = open_tab()
-    here, rows = page.locator("#batch-here"), page.locator("#batch-here tbody tr")
-    expect(here).to_contain_text("python -m benchmarks.batches")
-    page.locator("#measured-size").get_by_role("radio", name="4").check()
-    page.locator("#measure-run").click()
-    expect(rows.filter(has_text=BASELINE)).to_contain_text("1.00×")
-    expect(page.locator("#measure-run")).to_be_enabled()
-    expect(here).to_contain_text("8 ")  # two batches
-    expect(rows.filter(has_text="lossless")).to_be_visible()
-    expect(rows.first).to_contain_text("transformers")

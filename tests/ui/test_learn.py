@@ -1,37 +1,32 @@
 """The Learn tab in a real browser: every chapter, its figures and its URL."""
 
-import json
 import re
 
 import pytest
-from acts import SMALLEST, fits, is_legible, press, set_slider
+from acts import SMALLEST, fits, is_legible, set_slider
 from playwright.sync_api import Locator, Page, expect
 
 from mars_demo.core.acceptance import accepted
 from mars_demo.evaluation import paper_tables, results
 from mars_demo.show import recordings
 from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
-from mars_demo.ui.lessons.comparing import LANES
-from mars_demo.ui.lessons.tables import NOT_MEASURED
 
 BESIDE = {
     "stage": "#lesson-stage .token",
-    "race": "#lesson-stage .token",
     "choice": "#which input",
     "grid": "#lesson-grid .matrix [data-cells]",
     "worked-step": "#worked-step .slot",
     "costs": "#lesson-positions input",
-    "answers": "#answers .virtual-row",
     "table": "#lesson-table table",
     "cache-block": "#cache-block input",
     "lens": "#lesson-lens .cell",
-    "comparison": "#paper-table table",
+    "comparison": "#lesson-numbers table",
 }
 # Further marks of a kind of figure.
 COMPANIONS = {
-    "choice": {"stage", "race", "grid", "table"},
+    "choice": {"stage", "grid", "table", "comparison"},
     "cache-block": {"comparison"},
-    "costs": {"table"},
+    "costs": {"table", "comparison"},
 }
 VIEWS = {
     "dark": {"query": "&__theme=dark"},
@@ -76,8 +71,7 @@ def chapter_is_open(page: Page, number: int) -> None:
     expect(page).to_have_url(re.compile(f"tab=learn.*chapter={chapter['id']}(&|$)"))
     kind = chapter["element"]["kind"]
     expect(page.locator(BESIDE[kind]).first).to_be_visible()
-    alike = {other for other, selector in BESIDE.items() if selector == BESIDE[kind]}
-    assert shown(page) <= alike | COMPANIONS.get(kind, set()), chapter["id"]
+    assert shown(page) <= {kind} | COMPANIONS.get(kind, set()), chapter["id"]
 
 
 @pytest.mark.full
@@ -170,7 +164,7 @@ def test_speed_is_tokens_per_forward_divided_by_a_measured_cost(open_chapter):
             speed = f"{tokens:.1f} ÷ {cost:.2f} = {tokens / cost:.2f}×"
             expect(row.locator("td")).to_have_text([measured["title"], f"{cost:.2f}", speed])
             expect(page.locator("#lesson-table")).to_contain_text(measured["source"])
-    expect(page.locator("#measured")).to_contain_text(results.read("speed.json")["machine"])
+    expect(page.locator("#lesson-numbers")).to_contain_text(results.read("speed.json")["machine"])
 
 
 @pytest.mark.full
@@ -179,79 +173,23 @@ def test_the_visitor_sets_the_cache_block(open_chapter):
     for size in (4, 256):
         set_slider(page, "cache-block", size)
         expect(page.locator("#schedule .title").first).to_contain_text(f"{size}")
-        lines = [json.loads(line) for line in recordings.batched(size).splitlines()]
-        second = next(at for at, line in enumerate(lines) if at and "title" in line)
-        positions = sum(line["positions"] for line in lines[1:second])
-        figures = re.compile(rf"^{second - 1} \D+{positions:,} ")
-        expect(page.locator("#schedule .figures").first).to_have_text(figures)
-    expect(page.locator("#paper-table tbody tr")).to_have_count(9)
+        blocked, _ = recordings.batched(size).split('{"title"')[1:]
+        forwards = blocked.count('"step"')
+        expect(page.locator("#schedule .figures").first).to_have_text(re.compile(rf"^{forwards} "))
+    expect(page.locator("#lesson-numbers table").first.locator("tbody tr")).to_have_count(9)
 
 
 @pytest.mark.full
 def test_every_table_of_the_paper_is_above_ours_and_fits_a_phone(open_chapter):
     page = open_chapter("paper")
     page.set_viewport_size({"width": 390, "height": 844})
-    values = {2: "28.7", 3: "22.2", 4: "1.46", 5: "241.9, 1.71×", 6: "58.6", 8: "47.5, 3.41", 9: "1.07"}
-    assert values.keys() == paper_tables.TITLES.keys()
-    for number, value in values.items():
-        choose_table(page, number)
-        paper, ours = page.locator("#paper-table"), page.locator("#our-table")
-        expect(paper).to_contain_text(f"Table {number}")
-        expect(paper.locator("td").get_by_text(value, exact=True).first).to_be_attached()
-        measured = paper_tables.here(number)
-        if measured is None:
-            expect(ours).to_contain_text(NOT_MEASURED)
-        else:
-            first = measured.frame.iloc[0].fillna("–").tolist()
-            expect(ours.locator("tbody tr").first.locator("td")).to_have_text(first)
+    for number in paper_tables.TITLES:
+        page.locator("#choice input").click()
+        page.get_by_role("option", name=f"Table {number}:").click()
+        for index, table in enumerate((paper_tables.paper(number), paper_tables.here(number))):
+            first = table.frame.iloc[0].fillna("–").tolist()
+            drawn = page.locator("#lesson-numbers table").nth(index)
+            expect(drawn.locator("tbody tr").first.locator("td")).to_have_text(first)
         plots = page.locator("#learn-page .js-plotly-plot >> visible=true")
-        expect(plots).to_have_count(2 if number == paper_tables.SWEEP else 0)
-        if number == paper_tables.SWEEP:
-            for index, curves in enumerate((paper_tables.paper_curves(), paper_tables.our_curves())):
-                expect(plots.nth(index).locator(".legendtext")).to_have_text(list(curves))
+        expect(plots).to_have_count(int(number == paper_tables.SWEEP))
         fits(page)
-
-
-def choose_table(page: Page, number: int) -> None:
-    page.locator("#choice input").click()
-    page.get_by_role("option", name=f"Table {number}:").click()
-
-
-# ---------------------------------------------------------------------------------------- real runs
-
-
-@pytest.mark.full
-def test_lossless_is_the_fine_tuned_model_and_not_its_base(open_chapter):
-    page = open_chapter("reference")
-    rows = page.locator("#answers .virtual-row")
-    expect(rows.locator(".body-cell:first-child")).to_have_text(list(LANES))
-    page.locator("#answers-run").click()
-    before, after, lossless = (rows.nth(index).locator(".body-cell") for index in range(3))
-    expect(lossless.nth(2)).to_contain_text("same")
-    expect(before.nth(2)).to_contain_text("differs")
-    expect(before.nth(1)).to_contain_text("44, 46, 48.")
-    expect(after.nth(1)).not_to_contain_text("44, 46, 48.")
-    expect(lossless.nth(1)).to_have_text(after.nth(1).inner_text())
-    tokens, forwards = map(int, re.findall(r"\d+", lossless.nth(2).inner_text()))
-    assert forwards < tokens
-    expect(page.locator("#answers-run")).to_be_enabled()
-
-
-@pytest.mark.full
-def test_the_race_of_a_chapter_follows_its_slider_and_can_be_stopped_and_rerun(open_chapter, gate):
-    page = open_chapter("window")
-    run, lane = page.locator("#lesson-run"), page.locator("#lesson-stage .lane").nth(1)
-    forwards = lane.locator("[data-count=forwards]")
-    set_slider(page, "lesson-tau", 1)
-    run.click()
-    gate.wait_until_held()
-    expect(run).to_be_disabled()
-    press(page.locator("#lesson-stop"))
-    gate.open()
-    expect(run).to_be_enabled()
-    expect(forwards).to_have_text(re.compile("^[1-4]$"))
-    run.click()
-    expect(forwards).to_have_text(re.compile(r"^\d\d+$"))
-    expect(lane.locator("[data-count=perForward]")).to_have_text("1.00")
-    expect(lane.locator(".setting")).to_contain_text("1.00")
-    expect(run).to_be_enabled()

@@ -285,7 +285,7 @@ def test_runs_equal_those_of_python(blank, served, count):
     races = races_of(held_out_prompts(count))
     own = expected(load_checkpoint("mars-tiny", "cpu", torch.float32), races)
     found = run_races(blank, f"{served}live/", "mars-tiny", races)
-    ties = [tied for (lines, _), runs in zip(found, own) for tied in check_lines(lines, runs)]
+    ties = [tied for lines, runs in zip(found, own) for tied in check_lines(lines, runs)]
     assert sum(ties) <= len(ties) // 20  # most comparisons reach the end
 
 
@@ -355,7 +355,7 @@ def test_the_chat_models_runs_equal_those_of_python(browser, chat_served):
         page = context.new_page()
         page.goto(f"{chat_served}live/models/{CHAT}/decoder.json")
         check_tokenizer(page, chat_served, CHAT)
-        for (lines, _), runs in zip(run_races(page, f"{chat_served}live/", CHAT, races), own):
+        for lines, runs in zip(run_races(page, f"{chat_served}live/", CHAT, races), own):
             # The bundled weights have 8 bits, so their float32 form is the same model.
             check_lines(lines, {mode: facts | {"dtype": "int8"} for mode, facts in runs.items()})
 
@@ -391,7 +391,7 @@ def test_runs_on_a_gpu_equal_those_of_python(software_gpu, chat_served, mars_tin
         page = context.new_page()
         page.goto(f"{chat_served}live/models/mars-tiny/decoder.json")
         lanes = run_races(page, f"{chat_served}live/", "mars-tiny", races, "webgpu")
-    for (lines, _), runs in zip(lanes, expected(mars_tiny, races)):
+    for lines, runs in zip(lanes, expected(mars_tiny, races)):
         check_lines(lines, runs)
         assert {run.settings.device for run in read_lanes(lines).values()} == {"webgpu"}
 
@@ -416,7 +416,7 @@ def test_a_gpu_that_fails_gives_way_to_the_processor(software_gpu, chat_served):
 def test_without_npm_the_gallery_has_no_live_page(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(runtime, "INSTALLED", tmp_path / "node_modules")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert cli.main(["gallery", "--output", str(tmp_path / "site")]) == 0
+    assert cli.main(["space", "--static", "--output", str(tmp_path / "site")]) == 0
     said = capsys.readouterr().err
     assert "npm" in said
     assert not (tmp_path / "site" / "live").exists()

@@ -1,9 +1,7 @@
 """Records of every mode, criterion and schema on the stage, made by a small random model."""
 
-import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from draft_models import truncated
@@ -80,17 +78,6 @@ def test_a_record_of_every_mode_is_drawn(stage, checkpoint, mode):
             re.compile(rf"\b{differ}\b.*\b{run.forwards}\b")
         )
         expect(stage.locator(".ghost-bar")).to_have_count(differ)
-
-
-def test_a_record_of_schema_1_still_opens(stage):
-    text = Path(__file__).with_name("schema-1.jsonl").read_text("utf-8")
-    first, step = map(json.loads, text.splitlines()[:2])
-    assert first["schema"] == 1 and "confidence" in step["slots"][0]
-    put(stage, text)
-    lane(stage, "ar").locator(".token").first.hover()
-    share = int(step["slots"][0]["confidence"] * 1e4) / 100
-    expect(stage.locator(".card .where")).to_contain_text("The")
-    expect(stage.locator(".card .where")).to_contain_text(f"{share:.2f}%")
 
 
 def test_a_record_of_another_criterion_names_it_beside_its_scores(stage, checkpoint):

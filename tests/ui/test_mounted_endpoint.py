@@ -8,7 +8,6 @@ import httpx
 import openai
 import pytest
 from child_app import GUARD, ROOT, started
-from gradio_client import Client
 from web import until
 
 from mars_demo import tasks
@@ -32,19 +31,12 @@ def test_the_page_and_the_endpoint_in_one_process(mars_tiny):
         url = child.wait_for_url()
         child.wait_for("public link")  # printed after Gradio has reached its own page
         assert ask(url).choices[0].message.content == expected.text
-        stream = ask(url, stream=True)
-        assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == expected.text
         with pytest.raises(openai.BadRequestError, match=r"tau.*\b2\b"):
             ask(url, extra_body={"tau": 2})
         assert httpx.get(f"{url}/v1/nothing").json()["error"]["type"] == "not_found_error"
         assert httpx.get(f"{url}/health").json() == {"status": "ok"}
         assert "vllm:generation_tokens_total{" in httpx.get(f"{url}/metrics").text
         assert "MARS Demo" in httpx.get(url, timeout=GUARD).text
-        record = Client(url, verbose=False, httpx_kwargs={"timeout": GUARD}).predict(
-            PROMPT, tau=1.0, max_new_tokens=256, trace=True, api_name="/generate"
-        )
-        single = decode(mars_tiny, PROMPT, Request(tau=1.0, max_new_tokens=256)).finish()
-        assert record.count('"pass"') == single.forwards  # below 1, the window follows the machine's costs
 
 
 def test_a_page_without_the_option_has_no_endpoint(url):

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from acts import choose, fits, is_open
@@ -16,7 +17,7 @@ from mars_demo.decoding.decode import decode
 from mars_demo.evaluation.frontier import AR
 from mars_demo.ui import own_prompts
 from mars_demo.ui.knobs import Knobs
-from mars_demo.ui.own_prompts import JUDGED, MOST, Prompt, parse
+from mars_demo.ui.own_prompts import JUDGED, MOST, Prompt, Races, parse
 from mars_demo.ui.tabs import frontier as tab
 
 SORT, SPELL = "Sort 31, 4 and 15", "Can you spell out the number 6778?"
@@ -32,13 +33,12 @@ def lines(*objects: dict) -> str:
 @pytest.mark.parametrize(
     "text, prompts",
     [
-        (f"{SORT}\r\n\n  {HOSTILE}\n", [Prompt(1, SORT), Prompt(3, HOSTILE)]),
-        ('{"a": 1\n3', [Prompt(1, '{"a": 1'), Prompt(2, "3")]),
+        (f"{SORT}\r\n\n  {HOSTILE}\n", {1: Prompt(prompt=SORT), 3: Prompt(prompt=HOSTILE)}),
+        ('{"a": 1\n3', {1: Prompt(prompt='{"a": 1'), 2: Prompt(prompt="3")}),
         (
             lines({"prompt": SORT, "answer": "4, 15, 31", "id": 7}, {"prompt": "two\nlines"}),
-            [Prompt(1, SORT, "4, 15, 31"), Prompt(2, "two\nlines")],
+            {1: Prompt(prompt=SORT, answer="4, 15, 31"), 2: Prompt(prompt="two\nlines")},
         ),
-        ("\n".join([SORT] * MOST), [Prompt(number, SORT) for number in range(1, MOST + 1)]),
     ],
 )
 def test_a_pasted_text_is_lines_or_json_lines(text, prompts):
@@ -50,22 +50,18 @@ def test_a_pasted_text_is_lines_or_json_lines(text, prompts):
     [
         (" \n", f"1 to {MOST} .*not 0"),
         ("\n".join([SORT] * (MOST + 1)), f"not {MOST + 1}"),
-        (f"\n{lines({'prompt': SORT})}\n{SORT}", "Line 3 is not a JSON object"),
+        (f"\n{lines({'prompt': SORT})}\n{SORT}", "Line 3: This is not a JSON object"),
         (lines({"prompt": SORT}, {"answer": "4"}), "Line 2: prompt is missing"),
         (lines({"prompt": SORT}, {"prompt": " "}), "Line 2: prompt must have at least 1 character"),
         (lines({"prompt": SORT, "answer": 4}), "Line 1: answer must be a valid string, not 4"),
         (f"{SORT}\n{'x' * (LIMITS.prompt + 1)}", f"Line 2: .*{LIMITS.prompt}"),
+        (f"{SORT}\n{'word ' * 600}", "Line 2: "),  # longer than the model's context
+        ("\ud800", "Line 1: "),
     ],
 )
-def test_a_wrong_line_is_named(text, message):
+def test_a_wrong_line_is_named(mars_tiny, text, message):
     with pytest.raises(ValueError, match=message):
-        parse(text)
-
-
-@pytest.mark.parametrize("text, line", [(f"{SORT}\n{'word ' * 600}", 2), ("\ud800", 1)])
-def test_a_prompt_that_the_model_cannot_read_is_named(mars_tiny, text, line):
-    with pytest.raises(ValueError, match=f"Line {line}: "):
-        next(own_prompts.measure(mars_tiny, parse(text)))
+        Races(mars_tiny, parse(text))
 
 
 @pytest.fixture
@@ -82,7 +78,10 @@ def test_figures_are_those_of_races(mars_tiny):
     right = decode(mars_tiny, texts[0], AR.request(LONGEST)).finish().text
     pasted = [{"prompt": text} for text in texts]
     pasted[0]["answer"], pasted[1]["answer"] = f" {right}\n", "42"
-    *_, frontier = filter(None, own_prompts.measure(checkpoint, parse(lines(*pasted))))
+    races = Races(checkpoint, parse(lines(*pasted)))
+    *_, progress = races
+    frontier = races.frontier
+    assert frontier.prompts == tuple(texts) and progress.startswith("3 of 3")
 
     ar = [decode(mars_tiny, text, AR.request(LONGEST)).finish() for text in texts]
     for run in ar:
@@ -97,30 +96,26 @@ def test_figures_are_those_of_races(mars_tiny):
         wide = [decode(mars_tiny, text, request).finish() for text in texts]
         narrower += sum(run.forwards for run in runs) > sum(run.forwards for run in wide)
         equal = sum(run.token_ids == other.token_ids for run, other in zip(runs, ar))
-        forwards = sum(run.tokens for run in runs) / sum(run.forwards for run in runs)
         seconds = [sum(one.seconds for one in each.outcomes) for each in (frontier.points[0], point)]
-        assert row["setting"] == frontier.name(point.setting)
-        assert row["tokens per forward"] == f"{forwards:.2f}"
-        assert row["answers equal to AR's"] == f"{equal} of 3 ({equal / 3:.0%})"
-        assert row["speed, × AR"].split()[0] == f"{seconds[0] / seconds[1]:.2f}"
+        faster = f"{seconds[0] / seconds[1]:.2f}×"
+        assert row["different from AR"] == f"{3 - equal}" and row["faster than AR"].startswith(faster)
         assert [one.right for one in point.outcomes] == [runs[0].text == right, False, None]
-        assert row["right answers"].startswith(f"{int(runs[0].text == right)} of 2")
+        assert row["accuracy"].startswith("50" if runs[0].text == right else "0")
         if point.setting == JUDGED:
-            assert f"{equal} of 3 answers" in frontier.verdict()
-            assert f"{seconds[0] / seconds[1]:.2f}×" in frontier.verdict()
+            verdict = own_prompts.verdict(frontier)
+            assert f"{equal} of 3 answers" in verdict and faster in verdict
     assert narrower
-    assert frontier.prompts == tuple(texts)
 
 
 def test_a_stopped_measurement_keeps_its_finished_prompts():
-    knobs, frontiers, message = Knobs(), [], ""
-    for step in tab._measured("mars-tiny", parse(f"{SORT}\n{SPELL}\nhello"), knobs):
+    knobs, frontier, message = Knobs(), None, ""
+    start = partial(Races, prompts=parse(f"{SORT}\n{SPELL}\nhello"))
+    for step in tab._swept("mars-tiny", start, knobs):
         if step is not tab.WAITING:
-            frontier, message = step
-            frontiers += [frontier] if frontier else []
-            knobs.stopped = len(frontiers) > 1  # the first has no prompts
-    assert message == "Stopped: 1 of 3 prompts."
-    assert frontiers[-1].prompts == (SORT,) and len(frontiers[-1].points) == 5
+            frontier, message = step[0] or frontier, step[1]
+            knobs.stopped = bool(frontier.points)
+    assert message == "Stopped. 1 of 3 prompts."
+    assert frontier.prompts == (SORT,) and len(frontier.points) == 5
 
 
 @pytest.mark.usefixtures("short")
@@ -130,35 +125,36 @@ def test_prompts_are_measured_and_the_fastest_is_raced(visit):
     choose(page, "frontier-model", "mars-tiny")
     choose(page, "frontier-tasks", own_prompts.TITLE)
     expect(page.locator("#frontier-taus")).to_be_hidden()
-    pasted = page.locator("#frontier-own textarea")
-    for text in (f"{SORT}\n{lines({'prompt': SPELL})}", f"{SORT}\n{SPELL}\n{HOSTILE}"):
-        pasted.fill(text)
-        page.locator("#frontier-run").click()
-        if text.startswith(f"{SORT}\n{{"):
-            expect(toast(page)).to_contain_text("Line 1")
-            dismiss(page)
-            expect(pasted).to_have_value(text)
-            expect(page.locator("#frontier-run")).to_be_enabled()
+    pasted, run = page.locator("#frontier-own textarea"), page.locator("#frontier-run")
+    wrong = f"{lines({'prompt': SPELL})}\n{SORT}"
+    pasted.fill(wrong)
+    run.click()
+    expect(toast(page)).to_contain_text("Line 2")
+    dismiss(page)
+    expect(pasted).to_have_value(wrong)
+    expect(run).to_be_enabled()
+    pasted.fill(f"{SORT}\n{SPELL}\n{HOSTILE}")
+    run.click()
     expect(page.locator("#frontier-said")).to_contain_text("3 of 3")
     expect(page.locator("#frontier-about")).to_contain_text(re.compile(r"On your 3 prompts, .*AR's\."))
     expect(page.locator("#frontier-chart")).to_be_hidden()
-    rows = page.locator("#frontier-table .virtual-row")
-    expect(rows).to_have_count(5)
+    expect(page.locator("#frontier-table .virtual-row")).to_have_count(5)
     fits(page)
 
-    rows.filter(has_text="τ = 0.95").locator(".body-cell").first.click()
+    expect(page.locator("#frontier-point input")).to_have_value(JUDGED.title)
     answers = page.locator("#frontier-answers .virtual-row")
-    page.get_by_label("all (3)").check()
     expect(answers).to_have_count(3)
     cells = [row.locator(".body-cell").all_inner_texts() for row in answers.all()]
-    speeds = {float(re.search(r"([\d.]+)×", result)[1]): prompt.strip() for prompt, _, result in cells}
-    button = page.locator("#frontier-race-fastest")
-    expect(button).to_contain_text(f"({max(speeds):.2f}×)")
-    button.click()
+    speeds = [float(re.search(r"([\d.]+)×", result)[1]) for *_, result in cells]
+    assert speeds == sorted(speeds)
+    fastest = cells[-1][0].strip()
+    answers.last.locator(".body-cell").first.click()
+    expect(page.locator("#frontier-prompt input")).to_have_value(fastest)
+    page.locator("#frontier-race-prompt").click()
     is_open(page, "Race")
-    expect(stage(page).locator(".prompt")).to_have_text(speeds[max(speeds)])
+    expect(stage(page).locator(".prompt")).to_have_text(fastest)
     to_the_end(page)
-    expect(page.locator("#prompt textarea")).to_have_value(speeds[max(speeds)])
+    expect(page.locator("#prompt textarea")).to_have_value(fastest)
     expect(page.locator("#mode input[name=mars]")).to_be_checked()
     expect(page.locator("#tau input[type=number]")).to_have_value("0.95")
     expect(page).not_to_have_url(re.compile("tab="))

@@ -198,7 +198,9 @@ def test_no_value_of_a_control_is_dropped_during_a_request(config):
     modes = [
         event["trigger_mode"]
         for event in config["dependencies"]
-        if event["backend_fn"] and {name for _, name in event["targets"]} <= {"input", "change"}
+        if event["backend_fn"]
+        and event["targets"]
+        and {name for _, name in event["targets"]} <= {"input", "change"}
     ]
     assert len(modes) > 3
     assert set(modes) == {"always_last"}

@@ -5,23 +5,28 @@ import json
 import re
 import zipfile
 
+import httpx
 import pytest
 from acts import choose, is_open
+from gradio_client import Client
+from gradio_client.exceptions import AppError
 from playwright.sync_api import Page, expect
 from race_tab import race_to_the_end
 from torch.nn.modules.module import register_module_forward_pre_hook
+from web import HANG_GUARD, until
 
 from mars_demo import tasks
+from mars_demo.core.limits import LIMITS
 from mars_demo.evaluation import training_record, trainings
-from mars_demo.ui import training
+from mars_demo.models.load import load_checkpoint
+from mars_demo.ui.hosting.registry import MODELS, Trained
+from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.tabs import train
 
 
 @pytest.fixture
 def open_tab(visit, monkeypatch):
     """Open the tab with fewer prompts for the measurements of a training."""
-    monkeypatch.setattr(training, "CURVE_PROMPTS", 1)
-    monkeypatch.setattr(training, "TAUS", (1.0, 0.6))
     monkeypatch.setattr(training_record, "PROBE_TASKS", training_record.PROBE_TASKS[:2])
     monkeypatch.setattr(training_record, "PROBE_PROMPTS", 2)
     monkeypatch.setattr(training_record, "TIMED", 1)
@@ -53,8 +58,8 @@ def trains(page: Page, steps: int) -> None:
 
 
 def finished(page: Page, steps: int) -> None:
-    """Wait until a training of `steps` steps has ended and is measured."""
-    expect(page.locator("#before-after table")).to_be_visible()
+    """Wait until a training of `steps` steps has ended."""
+    expect(page.locator("#archive")).to_be_visible()
     expect(page.locator("#train-run")).to_be_enabled()
     expect(playhead(page)).to_have_attribute("max", f"{steps}")
 
@@ -112,7 +117,6 @@ def test_a_recorded_training_is_shown_and_a_new_one_is_watched_and_used(open_tab
     for series in ("clean", "noisy", "accuracy", "tokens_per_forward"):
         path = page.locator(f'#curves path[data-series="{series}"]')
         expect(path).to_have_attribute("d", re.compile("^M"))
-    expect(page.locator("#before-after")).to_contain_text("ar-tiny")
     playhead(page).fill("0")
     expect(page.locator("#growing .lane")).to_have_count(1)
     playhead(page).fill("1")
@@ -193,10 +197,10 @@ def test_a_space_can_limit_steps_or_disable_training(monkeypatch, limit):
     monkeypatch.setenv("MARS_DEMO_TRAIN_STEPS", str(limit))
     recipe = ["mars", 8, 1, "code", limit + 1, 1e-3]
     with pytest.raises(ValueError, match=f"{limit}" if limit else None):
-        train.settings_of(recipe)
+        trainings.settings(*recipe, seed=0)
     if limit:
         recipe[4] = limit
-        assert train.settings_of(recipe)["max_steps"] == limit
+        assert trainings.settings(*recipe, seed=0)["max_steps"] == limit
 
 
 @pytest.mark.full
@@ -207,4 +211,57 @@ def test_a_training_ends_at_the_time_limit_with_its_result(open_tab, monkeypatch
     page.locator("#train-run").click()
     expect(page.get_by_test_id("toast-body")).to_contain_text("30 ")
     finished(page, steps=2000)
-    expect(page.locator("#archive")).to_be_visible()
+
+
+# ------------------------------------------------------------------------------------ several visitors
+
+
+def client(url: str) -> Client:
+    return Client(url, verbose=False, httpx_kwargs={"timeout": HANG_GUARD})
+
+
+@pytest.mark.full
+def test_a_visitor_who_pauses_and_leaves_gives_the_training_slot_back(visit, open_tab):
+    visit()  # the module's page stays open
+    one, two = open_tab(steps=2000), open_tab(steps=1)
+    one.locator("#train-run").click()
+    trains(one, 2000)
+    pause = one.locator("#pause")
+    label = pause.inner_text()
+    pause.click()
+    expect(pause).not_to_have_text(label)
+    expect(pause).to_be_enabled()
+    two.locator("#train-run").click()
+    expect(two.locator("#watched .progress-text, #watched .meta-text").first).to_contain_text("queue")
+    one.close()
+    finished(two, steps=1)
+    [name] = MODELS._trained
+    MODELS.delete(name)  # as if its retention time had passed
+    two.locator("#race-it").click()
+    expect(two.get_by_test_id("toast-body")).to_contain_text(f"{LIMITS.kept} ")
+    two.close()
+    until(lambda: not MODELS._trained)
+    left = ("*.safetensors", "mine-*.zip")
+    until(lambda: not any(file for name in left for file in storage().root.rglob(name)))
+
+
+def test_a_trained_model_is_usable_only_by_its_visitor(url):
+    one, two = client(url), client(url)
+    messages = []
+    made = Trained("mine-0a0b0c0d", str(storage().folder()), "ready", owner=one.session_hash)
+    made.checkpoint = load_checkpoint("mars-tiny")
+    MODELS._trained[made.name] = made
+    assert one.predict("Hello", model=made.name, max_new_tokens=4, api_name="/generate")
+    for name in (made.name, "mine-00000000"):
+        with pytest.raises(AppError) as caught:
+            two.predict("Hello", model=name, max_new_tokens=4, api_name="/generate")
+        messages.append(str(caught.value).replace(name, "X"))
+    MODELS.delete(made.name)
+    assert messages[0] == messages[1]  # as if it did not exist
+    assert "X" in messages[0] and "mars-tiny" in messages[0] and "mine-" not in messages[0]
+
+
+def test_files_are_refused(url):
+    response = httpx.post(f"{url}gradio_api/upload", files={"files": b"x"})
+    assert response.status_code == 404
+    assert not storage().gradio.exists() or not list(storage().gradio.rglob("upload"))

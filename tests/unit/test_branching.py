@@ -5,7 +5,7 @@ from dataclasses import replace
 import gradio as gr
 import pytest
 import torch
-from draft_models import truncated
+from draft_models import trained_for, truncated
 from greedy import check_same_passes, check_tokens, generate
 from random_models import ARCHITECTURES
 
@@ -36,14 +36,6 @@ def requests(checkpoint) -> list[Request]:
     ]
 
 
-def trained_for(checkpoint, request: Request):
-    return (
-        replace(checkpoint, objective="block-diffusion")
-        if request.mode == "block-diffusion"
-        else checkpoint
-    )
-
-
 def afresh(checkpoint, run: Run, request: Request, ids: list[int]) -> Run:
     """Decode the same prefix as a prompt, without a cache."""
     prefix = encode_prompt(checkpoint.tokenizer, run.settings.conversation) + ids
@@ -55,7 +47,7 @@ def afresh(checkpoint, run: Run, request: Request, ids: list[int]) -> Run:
 def test_a_branch_equals_decoding_its_prefix_afresh(random_checkpoint):
     first = list(ARCHITECTURES).index(random_checkpoint.name)  # each architecture covers a third of them
     for request in requests(random_checkpoint)[first::3]:
-        checkpoint, cache = trained_for(random_checkpoint, request), TextCache()
+        checkpoint, cache = trained_for(random_checkpoint, request.mode), TextCache()
         run = decode(checkpoint, PROMPT, request, cache=cache).finish()
         at = run.tokens // 2
         other = next(

@@ -31,21 +31,6 @@ def test_answers_and_their_end_tokens_are_the_response(tokenizer):
     assert conversation.ids.count(tokenizer.eos_token_id) == 4
 
 
-def test_a_jsonl_file_is_read_and_shuffled_each_round(tmp_path, tokenizer):
-    lines = [
-        json.dumps(
-            {"messages": [{"role": "user", "content": f"{i}"}, {"role": "assistant", "content": "x"}]}
-        )
-        for i in range(50)
-    ]
-    path = tmp_path / "data.jsonl"
-    path.write_text("\n".join(lines))
-    pools = corpus.source(str(path), seed=0)()
-    first, second = ([m[0]["content"] for m in next(pools)()] for _ in range(2))
-    assert sorted(first) == sorted(second) == sorted(str(i) for i in range(50))
-    assert first != second
-
-
 @pytest.mark.parametrize(
     "content", ["", "nonsense\n", '{"messages": 3}\n', '{"messages": [{"role": "user"}]}']
 )
@@ -72,8 +57,17 @@ def rows() -> datasets.Dataset:
     return datasets.Dataset.from_list([{"messages": talk, "source": "chat"} for talk in TALKS])
 
 
-@pytest.mark.parametrize("data", [rows(), rows().to_iterable_dataset()], ids=["loaded", "streamed"])
-def test_a_data_set_is_read_completely_in_each_epoch_and_repeats_for_a_seed(data):
+@pytest.fixture
+def path(tmp_path) -> str:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(json.dumps({"messages": talk}) for talk in TALKS))
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["loaded", "streamed", "file"])
+def test_data_is_read_completely_in_each_epoch_and_repeats_for_a_seed(kind, path):
+    data = {"loaded": rows(), "streamed": rows().to_iterable_dataset(), "file": path}[kind]
+
     def read(seed: int) -> list[int]:
         pools = (make() for make in corpus.source(data, seed)())
         talks = itertools.islice(itertools.chain.from_iterable(pools), 1400)
@@ -86,10 +80,8 @@ def test_a_data_set_is_read_completely_in_each_epoch_and_repeats_for_a_seed(data
     assert read(0) == epochs != read(1)
 
 
-def test_without_a_seed_there_is_one_epoch_in_order(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_text("\n".join(json.dumps({"messages": talk}) for talk in TALKS))
-    for data in (rows(), str(path)):
+def test_without_a_seed_there_is_one_epoch_in_order(path):
+    for data in (rows(), path):
         pools = [make() for make in corpus.source(data, None)()]
         assert list(itertools.chain(*pools)) == TALKS
     for endless in ("tasks", "skills:sql", f"tasks+{path}", rows().to_iterable_dataset()):

@@ -1,25 +1,22 @@
 """The device that a model computes on, and how often the host waits for it."""
 
 import warnings
-from dataclasses import replace
 
 import pytest
 import torch
-from random_models import ARCHITECTURES, random_model
+from random_models import ARCHITECTURES, random_model, with_decoder
 
-from mars_demo.core.layout import verification
 from mars_demo.core.trace import Run
-from mars_demo.decoding.attention_weights import Attention
+from mars_demo.decoding.attention_weights import eager
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models import device
 from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.precision import default_dtype
+from mars_demo.models.precision import dense_dtype
 from mars_demo.models.runtime.captured import CapturedModel
 from mars_demo.models.runtime.decoder import TransformersDecoder
-from mars_demo.models.runtime.engine import Engine
 from mars_demo.training.attention import FLEX, SDPA, fastest
 
 PROMPT = "Sort 31, 4 and 15"
@@ -39,9 +36,9 @@ def test_the_best_device_is_a_gpu_if_there_is_one(monkeypatch):
 def test_a_gpu_without_bfloat16_computes_in_float16_and_trains_without_a_compiler(monkeypatch):
     for supported, dtype in ((True, torch.bfloat16), (False, torch.float16)):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation, s=supported: s)
-        assert default_dtype("cuda") == dtype
-        assert default_dtype("mps") == torch.bfloat16
-        assert default_dtype("cpu") == torch.float32
+        assert dense_dtype("auto", "cuda") == dtype
+        assert dense_dtype("auto", "mps") == torch.bfloat16
+        assert dense_dtype("auto", "cpu") == torch.float32
         assert (fastest(torch.device("cuda")) == FLEX) == supported
         assert device.multiplies_bfloat16("cuda") == supported  # else training computes in float32
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
@@ -58,9 +55,9 @@ def test_a_record_names_the_gpu(mars_tiny):
 
 def test_attention_plots_share_the_weights_of_the_model(tokenizer):
     model = random_model("llama", tokenizer)
-    eager = Attention(model).model
-    assert {id(weight) for weight in eager.parameters()} == {id(weight) for weight in model.parameters()}
-    assert model.config._attn_implementation == "sdpa" and eager.config._attn_implementation == "eager"
+    copied = eager(model)
+    assert {id(weight) for weight in copied.parameters()} == {id(weight) for weight in model.parameters()}
+    assert model.config._attn_implementation == "sdpa" and copied.config._attn_implementation == "eager"
 
 
 def check_waits(checkpoint: Checkpoint, request: Request) -> None:
@@ -98,30 +95,14 @@ def on_gpu(request, tokenizer):
 
 
 @on_a_gpu
-def test_graphs_compute_the_same_logits(on_gpu):
-    graphs, eager = (CapturedModel(on_gpu.model, 16) for _ in range(2))
-    eager._captures = False
-    engines = [Engine(model) for model in (graphs, eager, TransformersDecoder(on_gpu.model))]
-    for number in range(40):  # more than fits the first store; each shape is replayed
-        drafts, masks = [(0, 0), (0, 8), (3, 3)][number % 3]
-        layout = verification([5 + number, 6], range(9, 9 + drafts), masks, 3, engines[0].length)
-        replayed, computed, expected = (engine.forward(layout, 1) for engine in engines)
-        torch.testing.assert_close(replayed, computed, atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(replayed, expected, atol=1e-3, rtol=1e-3)
-        for engine in engines:
-            engine.commit(2)
-    assert graphs._captures, "a capture failed"
-    assert any(step.is_captured for step in graphs._steps.values())
-    assert not any(step.is_captured for step in eager._steps.values())
-
-
-@on_a_gpu
 @pytest.mark.parametrize("mode", ["ar", "mars", "lossless"])
 def test_graphs_give_the_same_answers_and_wait_once_per_forward(on_gpu, mode, caplog):
     request = Request(mode, 0.6, max_new_tokens=80)
-    expected = decode(replace(on_gpu, captured=None), PROMPT, request).finish()
+    plain = with_decoder(on_gpu, TransformersDecoder(on_gpu.model))
+    expected = decode(plain, PROMPT, request).finish()
     runs = [decode(on_gpu, PROMPT, request).finish() for _ in range(3)]
     assert [run.token_ids for run in runs] == [expected.token_ids] * 3
     assert not [record for record in caplog.records if record.name.startswith("mars_demo")]
-    assert on_gpu.decoder is on_gpu.captured
+    assert any(step.is_captured for step in on_gpu.decoder._steps.values())
+    assert isinstance(on_gpu.decoder, CapturedModel)
     check_waits(on_gpu, request)

@@ -62,10 +62,10 @@ def test_a_prompt_is_answered_once_whatever_its_case_and_spaces(mars_tiny):
 def test_a_truncated_file_is_continued(tmp_path, mars_tiny):
     path = tmp_path / "self.jsonl"
     for count in (3, 5, 5):
-        list(distillation.write(path, mars_tiny, prompts(8), count, batch=2))
+        distillation.write(path, mars_tiny, prompts(8), count, batch=2)
         assert len(path.read_text().splitlines()) == count
         path.write_text(path.read_text() + '{"messages": [{"role": "us')  # truncated while being written
-    list(distillation.write(path, mars_tiny, [], 5))
+    distillation.write(path, mars_tiny, [], 5)
     answered = [json.loads(line)["messages"][0]["content"] for line in path.read_text().splitlines()]
     assert len(set(answered)) == 5
 
@@ -83,8 +83,8 @@ def test_prompts_come_from_text_and_jsonl_files(tmp_path):
 
 def test_held_out_prompts_are_avoided(tmp_path, mars_tiny):
     held_out, rest = tmp_path / "held-out.jsonl", tmp_path / "train.jsonl"
-    list(distillation.write(held_out, mars_tiny, prompts(3), 3))
-    list(distillation.write(rest, mars_tiny, prompts(6), 6, avoid=held_out))
+    distillation.write(held_out, mars_tiny, prompts(3), 3)
+    distillation.write(rest, mars_tiny, prompts(6), 6, avoid=held_out)
     answered = [
         {json.loads(line)["messages"][0]["content"] for line in path.read_text().splitlines()}
         for path in (held_out, rest)
@@ -94,9 +94,8 @@ def test_held_out_prompts_are_avoided(tmp_path, mars_tiny):
 
 @pytest.mark.full
 def test_the_chat_recipe_runs_at_a_small_scale_and_resumes(tmp_path, monkeypatch):
-    trainings = smollm.trainings((2, 3), batch_tokens=1024, save_steps=2)
-    trainings = {name: settings | {"compile": False} for name, settings in trainings.items()}
-    monkeypatch.setitem(smollm.SCALES, "test", smollm.Scale(4, 12, 4, 4, 32, trainings))
+    settings = {"batch_tokens": 1024, "save_steps": 2, "compile": False}
+    monkeypatch.setitem(smollm.SCALES, "test", smollm.Scale(4, 12, 4, 4, 32, (2, 3), settings))
     command = ["recipe", "smollm", "--base", "ar-tiny", "--output", str(tmp_path), "--scale", "test"]
     monkeypatch.setattr(smollm, "_mixed", lambda *_: distillation.prompts_from("tasks"))
     for _ in range(2):

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from fake_cuda import CUDA, LIBRARY, HostWaitError, fake_cuda
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorDeviceMismatchError
+from fake_cuda import CUDA, LIBRARY, fake_cuda
 from torch.utils._python_dispatch import TorchDispatchMode
 from training_batches import PAD, conversation, mars
 from transformers import AutoModelForCausalLM, Qwen2Config
@@ -92,9 +91,9 @@ def transfers(device, monkeypatch):
 
 def checkpoint_for(model, tokenizer, mode):
     checkpoint = wrap("fake", model, tokenizer)
-    assert checkpoint.captured
-    checkpoint.captured._captures = False  # a capture needs a driver
-    return replace(checkpoint, objective="block-diffusion") if mode == "block-diffusion" else checkpoint
+    checkpoint = replace(checkpoint, objective=mode) if mode == "block-diffusion" else checkpoint
+    checkpoint.decoder._captures = False  # a capture needs a driver
+    return checkpoint
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)
@@ -167,21 +166,3 @@ def test_the_loss_of_training_never_waits(model, device):
     _, spans = batch.positions.in_one_row()
     mask = block_mask(spans.to(CUDA, non_blocking=True))  # of FlexAttention
     assert mask.kv_indices.device == CUDA
-
-
-@pytest.mark.parametrize(
-    ("error", "wait"),
-    [
-        (FakeTensorDeviceMismatchError, lambda tensor: tensor + torch.ones(2)),
-        (DataDependentOutputException, lambda tensor: tensor.tolist()),
-        (DataDependentOutputException, lambda tensor: bool(tensor.any())),
-        (HostWaitError, lambda tensor: tensor.cpu()),
-        (HostWaitError, lambda tensor: torch.ones(2).copy_(tensor)),
-        (HostWaitError, lambda tensor: tensor.copy_(torch.ones(2))),
-        (HostWaitError, lambda tensor: torch.ones(2).to(CUDA)),
-        (HostWaitError, lambda tensor: torch.tensor([1, 2], device=CUDA)),
-    ],
-)
-def test_the_fake_device_finds_waits_and_mixed_devices(device, error, wait):
-    with pytest.raises(error):
-        wait(torch.ones(2, device=CUDA))

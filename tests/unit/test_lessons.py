@@ -8,9 +8,12 @@ import pytest
 
 from mars_demo.core.assets import ASSETS, read_json
 from mars_demo.core.trace import Run, read_text
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import Frontier
 from mars_demo.show import recordings
+from mars_demo.ui import plots
 from mars_demo.ui.lessons import figures
 from mars_demo.ui.lessons.chapters import CHAPTERS
 
@@ -98,15 +101,22 @@ def test_masks_learn_to_guess():
     assert min(answers, key=lambda title: answers[title].forwards) == "160"
 
 
-@pytest.mark.full
-def test_the_methods_are_compared_beside_the_choice():
-    element = ELEMENTS["neighbours"]
-    table = figures.choice(element)["table"]["value"]
-    for cells in (element["columns"], *element["rows"]):
-        assert len(cells) == len(element["columns"]) and all(cell in table for cell in cells)
-
-
 # ------------------------------------------------------------------------- sentences and their figures
+
+
+def test_shares_of_ar_signal_equal_the_paper():
+    for line, shares in zip(plots.ar_share((4, 8, 16)).data, ([62.5, 56.2, 53.1], [25, 12.5, 6.2])):
+        assert [round(share, 1) for share in line.y] == shares
+
+
+def test_lossless_is_the_fine_tuned_model_and_not_its_base(ar_tiny, mars_tiny):
+    lanes = [(ar_tiny, "ar"), (mars_tiny, "ar"), (mars_tiny, "lossless")]
+    rows = ELEMENTS["reference"]["rows"]
+    for (prompt, _, answer, tokens), (checkpoint, mode) in zip(rows, itertools.cycle(lanes)):
+        run = decode(checkpoint, prompt, Request(mode)).finish()
+        assert (answer, tokens) == (run.text, f"{run.tokens} in {run.forwards}")
+    worse = [row[2] for row in rows[1:3]]
+    assert "44, 46, 48." in rows[0][2] and worse[0] == worse[1] and "44" not in worse[0]
 
 
 def test_the_first_mask_stands_at_the_first_token_of_the_answer():
@@ -154,9 +164,9 @@ def test_what_cache_blocks_cost():
 @pytest.mark.full
 def test_costs_and_speeds_are_of_one_kind_of_cpu():
     shown = figures.figure(next(chapter for chapter in CHAPTERS if chapter["id"] == "cost"))
-    sources = shown["measured"]["value"].count("Source:")
+    sources = shown["numbers"]["value"].count("Source:")
     cpu = "AMD EPYC with AVX-512 VNNI"
-    assert shown["measured"]["value"].count(cpu) == sources == 2 and "AMD EPYC CPUs" in TEXTS["cost"]
+    assert shown["numbers"]["value"].count(cpu) == sources == 2 and "AMD EPYC CPUs" in TEXTS["cost"]
     assert shown["table"]["value"].count(cpu) == len(ELEMENTS["cost"]["curves"])
 
 

@@ -3,28 +3,23 @@
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self
 
 import httpx
 import openai
 import pytest
-from gate import Gate
 from openai.types.completion_usage import CompletionTokensDetails
-from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
-from web import HANG_GUARD, client, serving, until
+from web import HANG_GUARD, client, until
 
 from mars_demo import tasks
 from mars_demo.core.assets import ASSETS
 from mars_demo.core.trace import Run, read_runs
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.models.pool import Pool
-from mars_demo.serving.batch import Batch
-from mars_demo.serving.completion import timings
+from mars_demo.serving.cache import RaggedCache
+from mars_demo.serving.completion import figures
 from mars_demo.serving.drafts import Drafts
 from mars_demo.serving.metrics import Metrics
-from mars_demo.serving.servers import Servers
 
 PROMPTS = [tasks.held_out(name, 1)[0].prompt for name in list(tasks.TASKS)[:4]]
 STORY = "Tell me a short story about a lantern and a wizard."
@@ -47,64 +42,21 @@ NAMES = {
 }
 
 
-@pytest.fixture(scope="module")
-def servers():
-    return Servers(Pool(["mars-tiny"], device="cpu"), size=2)
-
-
-@pytest.fixture(scope="module")
-def url(servers):
-    with serving(servers) as url:
-        ask(url, PROMPTS[0])  # the model is loaded
-        yield url
-
-
-@pytest.fixture(scope="module")
-def server(url, servers):
-    return servers._servers["mars-tiny"]
-
-
-@pytest.fixture
-def gate(server):
-    """Hold all forwards until a test releases them."""
-    gate = Gate(server.checkpoint.model.base_model, free=0)
-    yield gate
-    gate.remove()
-
-
 def ask(url: str, prompt: str, extra: dict | None = None, **fields):
     fields |= {"model": "mars-tiny", "messages": [{"role": "user", "content": prompt}], "extra_body": extra}
     return client(url).chat.completions.create(**fields)
 
 
-class Scrape:
-    """The samples of `/metrics` at one moment; a difference of two has their growth."""
-
-    def __init__(self, samples: Counter):
-        self.samples = samples
-
-    def __sub__(self, before: Self) -> Self:
-        growth = Counter(self.samples)
-        growth.subtract(before.samples)
-        return Scrape(growth)
-
-    def __call__(self, name: str, **labels: str) -> float:
-        """Return the sum of the samples with this name, after `vllm:`, and these labels."""
-        named = {of: value for (key, of), value in self.samples.items() if key == f"vllm:{name}"}
-        return sum(value for of, value in named.items() if labels.items() <= dict(of).items())
-
-
-def families(response: httpx.Response) -> list[Metric]:
-    return list(text_string_to_metric_families(response.text))
-
-
-def get_metrics(url: str) -> httpx.Response:
-    return httpx.get(f"{url}/metrics", timeout=HANG_GUARD)
-
-
-def scrape(url: str) -> Scrape:
-    samples = [sample for family in families(get_metrics(url)) for sample in family.samples]
-    return Scrape(Counter({(one.name, frozenset(one.labels.items())): one.value for one in samples}))
+def scrape(url: str) -> Counter:
+    """Return the values of `/metrics` by name without `vllm:`, in all and for each value of a label."""
+    values = Counter()
+    for family in text_string_to_metric_families(httpx.get(f"{url}/metrics", timeout=HANG_GUARD).text):
+        for sample in family.samples:
+            name = sample.name.removeprefix("vllm:")
+            values[name] += sample.value
+            for label in ("finished_reason", "position"):
+                values[name, sample.labels.get(label)] += sample.value
+    return values
 
 
 def recount(run: Run) -> list[tuple[int, int]]:
@@ -162,58 +114,56 @@ def test_ar_has_no_draft_tokens(mars_tiny):
 
 
 def test_the_time_of_recorded_forwards_is_that_of_the_closing_line():
-    for name in ("story", "quoting"):
-        lines = (ASSETS / "runs" / f"{name}.jsonl").read_text("utf-8").splitlines()
-        closing = [line for line in map(json.loads, lines) if "done" in line]
-        for run, line in zip(read_runs(lines), closing, strict=True):
-            times = timings(run, Drafts.of(run))
-            assert times["predicted_n"] == line["tokens"]
-            assert times["predicted_ms"] == pytest.approx(1000 * line["seconds"], abs=0.1)
+    lines = (ASSETS / "runs" / "story.jsonl").read_text("utf-8").splitlines()
+    closing = [line for line in map(json.loads, lines) if "done" in line]
+    for run, line in zip(read_runs(lines), closing, strict=True):
+        timings = figures(run)["timings"]
+        assert timings["predicted_n"] == line["tokens"]
+        assert timings["predicted_ms"] == pytest.approx(1000 * line["seconds"], abs=0.1)
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_usage_and_timings_are_those_of_the_decoder(url, mars_tiny, settings):
+def test_an_answer_and_its_figures_are_those_of_the_decoder_also_streamed(url, mars_tiny, settings):
     run = decode(mars_tiny, STORY, Request(max_new_tokens=40, **settings)).finish()
-    counts = recount(run)
-    answer = ask(url, STORY, settings, max_tokens=40)
-    details = answer.usage.completion_tokens_details
+    counts, answer = recount(run), ask(url, STORY, settings, max_tokens=40)
+    [choice], usage, times = answer.choices, answer.usage, answer.timings
+    assert choice.message.content == run.text
+    assert choice.finish_reason == ("length" if run.stop == "length" else "stop")
+    assert (usage.prompt_tokens, usage.completion_tokens) == (run.settings.prompt_tokens, run.tokens)
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+    assert usage.forwards == run.forwards
+    assert usage.tokens_per_forward == pytest.approx(run.tokens_per_forward, abs=0.001)
+    details = usage.completion_tokens_details
     assert isinstance(details, CompletionTokensDetails)
     assert details.accepted_prediction_tokens == sum(accepted for _, accepted in counts)
     offered = sum(tokens for tokens, _ in counts)
     assert details.accepted_prediction_tokens + details.rejected_prediction_tokens == offered
     with_draft = sum(1 for tokens, _ in counts if tokens)
     rates = [accepted / with_draft for accepted in per_position(counts)]
-    assert answer.usage.acceptance_per_position == pytest.approx(rates, abs=0.001)
-    assert answer.timings["draft_n"] == offered
-    assert answer.timings["draft_n_accepted"] == details.accepted_prediction_tokens
-    assert answer.timings["prompt_n"] == run.settings.prompt_tokens and answer.timings["cache_n"] == 0
-    assert answer.timings["predicted_n"] == run.tokens
-    ms = answer.timings["predicted_ms"]
-    assert answer.timings["predicted_per_second"] == pytest.approx(1000 * run.tokens / ms, rel=0.001)
-    assert answer.timings["predicted_per_token_ms"] == pytest.approx(ms / run.tokens, abs=0.001)
-
-
-def test_a_stream_has_the_same_figures_in_its_last_chunk(url):
-    answer = ask(url, STORY, max_tokens=30)
+    assert usage.acceptance_per_position == pytest.approx(rates, abs=0.001)
+    assert (times["draft_n"], times["draft_n_accepted"]) == (offered, details.accepted_prediction_tokens)
+    assert (times["prompt_n"], times["cache_n"]) == (usage.prompt_tokens, 0)
+    assert times["predicted_n"] == run.tokens
+    ms = times["predicted_ms"]
+    assert times["predicted_per_second"] == pytest.approx(1000 * run.tokens / ms, rel=0.001)
+    assert times["predicted_per_token_ms"] == pytest.approx(ms / run.tokens, abs=0.001)
     options = {"stream": True, "stream_options": {"include_usage": True}}
-    *chunks, last = ask(url, STORY, max_tokens=30, **options)
-    assert last.usage == answer.usage and last.timings.keys() == answer.timings.keys()
-    assert last.timings["draft_n"] == answer.timings["draft_n"] > 0
+    *chunks, last = ask(url, STORY, settings, max_tokens=40, **options)
+    assert last.usage == usage and last.timings.keys() == times.keys()
+    assert last.timings["draft_n"] == offered
     assert not any(hasattr(chunk, "timings") for chunk in chunks)
 
 
 def test_metrics_have_the_names_and_the_format_of_vllm(url):
-    response = get_metrics(url)
+    response = httpx.get(f"{url}/metrics")
     assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
-    types = {family.name: family.type for family in families(response)}
+    families = list(text_string_to_metric_families(response.text))
+    types = {family.name: family.type for family in families}
     assert {name: kind for name, kind in types.items() if not name.endswith("_created")} == NAMES
-    samples = [sample for family in families(response) for sample in family.samples]
+    samples = [sample for family in families for sample in family.samples]
     assert {sample.labels["model_name"] for sample in samples} == {"mars-tiny"}
-
-
-def test_another_endpoint_of_this_process_has_its_own_metrics(url):
-    text = Metrics().response().body.decode()
-    assert not any(family.samples for family in text_string_to_metric_families(text))
+    other = Metrics().response().body.decode()  # another endpoint of this process has its own
+    assert not any(family.samples for family in text_string_to_metric_families(other))
 
 
 def test_metrics_are_the_sums_of_concurrent_answers(url, mars_tiny):
@@ -223,55 +173,48 @@ def test_metrics_are_the_sums_of_concurrent_answers(url, mars_tiny):
         usages = [answer.usage for answer in clients.map(lambda one: ask(url, *one), requests)]
     usages.append(ask(url, STORY, max_tokens=5).usage)
     grown = scrape(url) - before
-    assert grown("request_success_total", finished_reason="stop") == len(requests)
-    assert grown("request_success_total", finished_reason="length") == 1
-    assert grown("request_success_total") == len(usages)
-    assert grown("prompt_tokens_total") == sum(usage.prompt_tokens for usage in usages)
-    assert grown("generation_tokens_total") == sum(usage.completion_tokens for usage in usages)
+    assert grown["request_success_total", "stop"] == len(requests)
+    assert grown["request_success_total", "length"] == 1
+    assert grown["request_success_total"] == len(usages)
+    assert grown["prompt_tokens_total"] == sum(usage.prompt_tokens for usage in usages)
+    assert grown["generation_tokens_total"] == sum(usage.completion_tokens for usage in usages)
     details = [usage.completion_tokens_details for usage in usages]
     accepted = sum(detail.accepted_prediction_tokens for detail in details)
     rejected = sum(detail.rejected_prediction_tokens for detail in details)
-    assert grown("spec_decode_num_accepted_tokens_total") == accepted > 0
-    assert grown("spec_decode_num_draft_tokens_total") == accepted + rejected
+    assert grown["spec_decode_num_accepted_tokens_total"] == accepted > 0
+    assert grown["spec_decode_num_draft_tokens_total"] == accepted + rejected
     runs = [decode(mars_tiny, prompt, Request(**more)).finish() for prompt, more in requests]
     runs.append(decode(mars_tiny, STORY, Request(max_new_tokens=5)).finish())
     counts = [count for run in runs for count in recount(run)]
-    assert grown("spec_decode_num_drafts_total") == sum(1 for tokens, _ in counts if tokens)
+    assert grown["spec_decode_num_drafts_total"] == sum(1 for tokens, _ in counts if tokens)
     positions = range(max(tokens for tokens, _ in counts))
     name = "spec_decode_num_accepted_tokens_per_pos_total"
-    assert [grown(name, position=str(position)) for position in positions] == per_position(counts)
-    check_latencies(grown, len(usages))
-
-
-def check_latencies(grown: Scrape, requests: int) -> None:
-    """Assert that each answer counts, and that its queue, first token and end follow one another."""
-    times = (
-        "request_queue_time time_to_first_token e2e_request_latency request_time_per_output_token".split()
-    )
-    assert [grown(f"{time}_seconds_count") for time in times] == [requests] * len(times)
-    queue, first, end, per_token = (grown(f"{time}_seconds_sum") for time in times)
+    assert [grown[name, str(position)] for position in positions] == per_position(counts)
+    times = "request_queue_time time_to_first_token e2e_request_latency request_time_per_output_token"
+    assert {grown[f"{time}_seconds_count"] for time in times.split()} == {len(usages)}
+    queue, first, end, per_token = (grown[f"{time}_seconds_sum"] for time in times.split())
     assert 0 < queue < first < end and 0 < per_token < end
 
 
 def test_requests_in_the_batch_and_in_the_queue_are_shown(url, server, gate):
     with ThreadPoolExecutor(5) as clients:
         answers = [clients.submit(ask, url, PROMPTS[0]) for _ in range(5)]
-        until(lambda: server.active + server.waiting == 5)
+        until(lambda: len(server.jobs) == 5)
         now = scrape(url)
         running, waiting = server.active, server.waiting  # constant, as the gate holds the forward
         gate.open()
         assert all(answer.result() for answer in answers)
-    assert (now("num_requests_running"), now("num_requests_waiting")) == (running, waiting)
+    assert (now["num_requests_running"], now["num_requests_waiting"]) == (running, waiting)
     until(lambda: server.active == 0)
     now = scrape(url)
-    assert now("num_requests_running") == now("num_requests_waiting") == 0
+    assert now["num_requests_running"] == now["num_requests_waiting"] == 0
 
 
-def test_cancelled_requests_count_with_what_was_computed(url, server, gate):
+def test_cancelled_requests_free_their_slots_and_count_with_what_was_computed(url, server, gate, mars_tiny):
     before = scrape(url)
     streams = [ask(url, STORY, {"mode": "ar"}, stream=True) for _ in range(3)]
-    until(lambda: server.active + server.waiting == 3)
-    jobs = [*server._active.values(), *server._waiting]
+    until(lambda: len(server.jobs) == 3)
+    jobs = [*server.jobs]
     gate.release(4)
     for stream in streams[:2]:
         while not next(stream).choices[0].delta.content:
@@ -280,28 +223,31 @@ def test_cancelled_requests_count_with_what_was_computed(url, server, gate):
         stream.close()
     until(lambda: all(job.cancelled for job in jobs))
     gate.open()
-    until(lambda: server.active + server.waiting == 0 and all(job.finished for job in jobs))
-    assert ask(url, PROMPTS[0], max_tokens=1).usage.completion_tokens == 1  # after the others were counted
+    until(lambda: not server.jobs)
+    assert {job.run.stop for job in jobs} == {"stopped"}
+    [choice] = ask(url, STORY, max_tokens=9).choices  # after the others were counted
+    expected = decode(mars_tiny, STORY, Request(max_new_tokens=9)).finish()
+    assert choice.message.content == expected.text
     grown = scrape(url) - before
-    assert grown("request_success_total", finished_reason="abort") == 3
-    assert grown("request_success_total", finished_reason="length") == 1
-    tokens = sum(len(job.run.token_ids) for job in jobs)
-    assert grown("generation_tokens_total") == tokens + 1 > 1
-    assert grown("request_queue_time_seconds_count") == grown("time_to_first_token_seconds_count") == 3
-    assert grown("e2e_request_latency_seconds_count") == 1
-    assert grown("request_time_per_output_token_seconds_count") == 0
+    assert grown["request_success_total", "abort"] == 3
+    assert grown["request_success_total", "length"] == 1
+    tokens = sum(job.run.tokens for job in jobs)
+    assert grown["generation_tokens_total"] == tokens + 9 > 9
+    assert grown["request_queue_time_seconds_count"] == grown["time_to_first_token_seconds_count"] == 3
+    assert grown["e2e_request_latency_seconds_count"] == 1
+    assert grown["request_time_per_output_token_seconds_count"] == 1
 
 
 def test_failed_requests_count_as_errors(url, monkeypatch):
-    def fail_once(batch: Batch):
+    def fail_once(*_):
         monkeypatch.undo()
         raise RuntimeError("a failed forward")
 
     before = scrape(url)
-    monkeypatch.setattr(Batch, "step", fail_once)
+    monkeypatch.setattr(RaggedCache, "forward", fail_once)
     with pytest.raises(openai.InternalServerError):
         ask(url, PROMPTS[0])
     grown = scrape(url) - before
-    assert grown("request_success_total", finished_reason="error") == grown("request_success_total") == 1
-    assert grown("prompt_tokens_total") == grown("generation_tokens_total") == 0
-    assert grown("time_to_first_token_seconds_count") == grown("e2e_request_latency_seconds_count") == 0
+    assert grown["request_success_total", "error"] == grown["request_success_total"] == 1
+    assert grown["prompt_tokens_total"] == grown["generation_tokens_total"] == 0
+    assert grown["time_to_first_token_seconds_count"] == grown["e2e_request_latency_seconds_count"] == 0

@@ -1,11 +1,8 @@
 """The models that an app serves: loaded once, evicted when memory is short, refused with a reason."""
 
-import os
 import shutil
 import threading
 import weakref
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +10,6 @@ import torch
 from mars_demo.core.assets import ASSETS
 from mars_demo.models import memory, pool
 from mars_demo.models.pool import Pool, labels
-from mars_demo.ui.hosting.main_thread import MainThread
 
 
 @pytest.fixture
@@ -28,7 +24,7 @@ def folders(tmp_path):
 def small_machine(monkeypatch):
     """Limit memory to two tiny models, and return a list for the pool members whose models use it."""
     served = []
-    size = memory.needed("mars-tiny", "cpu", torch.float32)
+    size = memory.needed(pool.load.outline("mars-tiny").model, "cpu", torch.float32)
 
     def available(device):
         return 2 * size - size * sum(member.checkpoint is not None for member in served)
@@ -67,7 +63,7 @@ def test_the_least_recently_used_model_is_evicted_when_memory_is_short(folders, 
     served.load("three")
     assert [member.phase for member in small_machine] == ["ready", "waiting", "ready"]
     assert served.load("two").name == "two" and served.member("one").phase == "waiting"
-    assert served.member("one").facts.block_size == 8  # its facts are kept
+    assert served.member("one").facts.modes[0] == "mars"  # its facts are kept
 
 
 def test_a_model_in_use_is_not_evicted(folders, small_machine):
@@ -103,23 +99,21 @@ class Allocator:
 
 def test_a_model_evicted_from_a_gpu_frees_its_memory(folders, monkeypatch):
     load = pool.load
-    gpu = Allocator(memory.needed("mars-tiny", "cuda", torch.float32))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    gpu = Allocator(memory.needed(load.outline("mars-tiny").model, "cuda", torch.float32))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2 * gpu.size - gpu.reserved, 0))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: gpu.reserved)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: gpu.allocated)
     monkeypatch.setattr(torch.cuda, "empty_cache", gpu.empty)
     on_cpu = load.load_checkpoint
 
-    def on_gpu(source, device, *rest):
-        assert device == "cuda"
+    def on_gpu(source, device, *rest, make_room):
+        make_room(gpu.size, device)
         checkpoint = on_cpu(source, "cpu", *rest)
         gpu.take()
         weakref.finalize(checkpoint.model, gpu.free)
         return checkpoint
 
     monkeypatch.setattr(load, "load_checkpoint", on_gpu)
-    monkeypatch.setattr(pool, "usable", lambda name: name)
     served = Pool(list(folders.values()), device="cuda", dtype="float32")
     for name in ("one", "two", "three"):
         served.load(name)
@@ -129,34 +123,6 @@ def test_a_model_evicted_from_a_gpu_frees_its_memory(folders, monkeypatch):
     pool.unload(member)
     gpu.reserved = 2 * gpu.size  # as if another tensor had been allocated and freed
     assert memory.available("cuda") == gpu.size  # memory that torch only reserves is available
-
-
-def test_the_main_thread_loads_models_missing_at_launch(folders, monkeypatch):
-    folder, away = Path(folders["one"]), Path(folders["one"]).with_name("away")
-    folder.rename(away)
-    load = pool.load
-    threads, loading = [], load.load_checkpoint
-
-    def load_checkpoint(*arguments):
-        threads.append(threading.get_ident())
-        return loading(*arguments)
-
-    monkeypatch.setattr(load, "load_checkpoint", load_checkpoint)
-    monkeypatch.setattr(pool, "RETRY_AFTER", 0)
-    main = MainThread()
-    served = Pool([str(folder)], run=main.run)
-    served.load_all()
-    assert served.member("one").phase == "failed"
-    away.rename(folder)
-    main.serve(wait=0)
-    with ThreadPoolExecutor() as pool_of_one:
-        loaded = pool_of_one.submit(served.load, "one")
-        while not loaded.done():
-            main.serve(wait=0.01)
-    assert loaded.result().name == "one" and set(threads) == {threading.get_ident()}
-    if (child := os.fork()) == 0:  # the main thread serves no requests
-        os._exit(main.run(lambda: 7))
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_loading_all_evicts_nothing(folders, small_machine):

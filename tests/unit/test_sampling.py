@@ -12,8 +12,6 @@ from greedy import check_same_passes, check_tokens
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling, gumbel
-from mars_demo.models.chat import encode_prompt
-from mars_demo.models.runtime.engine import TextCache
 from mars_demo.serving.decode_batch import decode_batch
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!"]
@@ -62,16 +60,6 @@ def test_samples_have_the_exact_distribution():
         possible = {token: float(expected[token]) for token in expected.nonzero().flatten().tolist()}
         assert set(counted) <= set(possible)
         assert len(possible) == 1 or p_value(counted, possible) > 1e-3, settings
-
-
-def test_neighbouring_seeds_and_positions_are_independent():
-    logits = torch.zeros(2)
-    bits = torch.stack(
-        [Sampling(seed=seed).choose(logits.expand(100, -1), range(100)) for seed in range(100)]
-    )
-    bits = bits.double() * 2 - 1
-    for shifted in (bits[1:] * bits[:-1], bits[:, 1:] * bits[:, :-1]):
-        assert abs(shifted.mean()) < 4 / shifted.numel() ** 0.5
 
 
 def test_noise_depends_only_on_seed_position_and_token():
@@ -125,36 +113,6 @@ def test_a_seed_gives_the_answer_of_ar_in_every_mode(checkpoint, ar_answers, set
         run = decode(checkpoint, prompt, Request(sampling=sampling, max_new_tokens=20, **settings))
         check_tokens(checkpoint, run.finish(), ar.token_ids)
     assert len({tuple(ar.token_ids) for ar in ar_answers.values()}) == len(ar_answers)
-
-
-def test_lossless_has_the_exact_distribution_of_a_small_vocabulary(mars_tiny):
-    """Compare answers of two tokens with p(first) · p(second | first)."""
-    prompt, temperature, top_k, count = "Write a tiny story about a fox.", 1.5, 3, 300
-    ids = encode_prompt(mars_tiny.tokenizer, prompt)
-    expected = {}
-    with torch.no_grad():
-        first = exact(mars_tiny.model(torch.tensor([ids])).logits[0, -1], temperature, 1.0, top_k)
-        for a in first.nonzero().flatten().tolist():
-            logits = mars_tiny.model(torch.tensor([[*ids, a]])).logits[0, -1]
-            second = exact(logits, temperature, 1.0, top_k)
-            for b in second.nonzero().flatten().tolist():
-                expected[a, b] = float(first[a] * second[b])
-    counts, cache = Counter(), TextCache()
-    for seed in range(count):
-        run = decode(
-            mars_tiny,
-            prompt,
-            Request(
-                mode="lossless",
-                window=3,
-                sampling=Sampling(temperature, top_k=top_k, seed=seed),
-                max_new_tokens=2,
-            ),
-            cache=cache,
-        ).finish()
-        counts[tuple(run.token_ids)] += 1
-    assert set(counts) <= set(expected)
-    assert p_value(counts, expected) > 1e-3
 
 
 @pytest.mark.parametrize("mode", ["ar", "mars", "lossless", "jacobi"])

@@ -14,7 +14,7 @@ from mars_demo.core.assets import read_json
 from mars_demo.evaluation.task_sets import task_set
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import SKILLS, sql
-from mars_demo.tasks.skills.common import request
+from mars_demo.tasks.skills.common import request, unfenced
 from mars_demo.training import corpus
 
 
@@ -73,7 +73,7 @@ def test_the_form_of_an_answer_may_differ():
     example = examples_of("quoting")[0]
     assert SKILLS["quoting"].grade(example, example.answer.strip('"'))
     example = examples_of("renaming")[0]
-    assert SKILLS["renaming"].grade(example, example.facts["code"] + "  # renamed")
+    assert SKILLS["renaming"].grade(example, unfenced(example.answer) + "  # renamed")
 
 
 def _value_in_capitals(example: Example) -> tuple[str, str]:
@@ -99,10 +99,11 @@ def _value_in_capitals(example: Example) -> tuple[str, str]:
 )
 def test_a_dataclass_has_its_fields_and_nothing_else(change):
     example = next(e for e in examples_of("records", 60) if "class" in e.answer)
-    old, new = (part.format(**example.facts) for part in change[:2])
-    changed = example.facts["code"].replace(old, new, 1)
-    assert changed != example.facts["code"] and not SKILLS["records"].grade(example, changed)
-    spaced = example.facts["code"].replace("@dataclass", "@dataclass(frozen=True)").replace(": ", " :  ")
+    code = unfenced(example.answer)
+    old, new = (part.format(code=code, **example.facts) for part in change)
+    changed = code.replace(old, new, 1)
+    assert changed != code and not SKILLS["records"].grade(example, changed)
+    spaced = code.replace("@dataclass", "@dataclass(frozen=True)").replace(": ", " :  ")
     assert SKILLS["records"].grade(example, spaced)
 
 

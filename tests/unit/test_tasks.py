@@ -31,7 +31,7 @@ def test_reference_answers_are_right_and_answers_to_other_prompts_are_wrong(name
         assert example.task == name
         assert grade(example, example.answer), example
         assert grade(example, example.answer + " \n\n"), example
-        if example.facts != other.facts and example.answer != other.answer:
+        if example.answer != other.answer and (example.facts != other.facts or not example.facts):
             assert not grade(example, other.answer), (example, other)
 
 
@@ -77,7 +77,7 @@ def test_functions_are_compared_by_syntax():
     assert grade(example, respaced)
     assert not grade(example, example.answer.replace("return", "yield"))
     assert not grade(example, example.answer * 2)
-    assert not grade(example, example.facts["code"])
+    assert not grade(example, example.answer.replace("`", ""))
 
 
 @EVERY_TASK

@@ -22,24 +22,13 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
     group.
     """
     mask_id = answer.checkpoint.mask_id
-    pace = Pace(answer.checkpoint, request)
-    answer.begin()
-    lookup = PromptLookup(prompt_ids, request.ngram_tokens)
-    masks = min(pace.masks, answer.room - 1)
-    new = prompt_ids[past:]
-    layout = layouts.window(new, masks, mask_id, past)
-    readings = yield Forward(layout, first=len(new) - 1)
-    draft, past = lookup.next_draft(readings[:1], marked(readings[1:], "mask")), len(prompt_ids)
-    draft = draft[: max(0, answer.room - 2)]
-    step = answer.step(
-        [readings[0], *draft], 1, positions=layout.ids.shape[1], drafts=0, verified=0, groups=1
-    )
-    yield Outcome(step, keep=len(new))
+    pace, lookup = Pace(answer.checkpoint, request), PromptLookup(prompt_ids, request.ngram_tokens)
+    new, draft = prompt_ids[past:], []
     while not answer.stop:
         answer.begin()
         guesses, masks = [d.token for d in draft], min(pace.masks, answer.room - 1)
-        layout = layouts.verification(answer.ids[-1:], guesses, masks, mask_id, past, request.linear)
-        readings = yield Forward(layout)
+        layout = layouts.verification(new, guesses, masks, mask_id, past, request.linear)
+        readings = yield Forward(layout, first=len(new) - 1)
         checked = len(draft)
         own = readings[: checked + 1]
         verified = count_verified(guesses, own)
@@ -62,5 +51,6 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
             verified=verified,
             groups=(1 if request.linear else checked + 1) if masks else 0,
         )
-        yield Outcome(step, keep=1 + verified)
-        past += 1 + verified
+        yield Outcome(step, keep=len(new) + verified)
+        past += len(new) + verified
+        new = answer.ids[-1:]

@@ -19,7 +19,7 @@ DRAFTING = Acceptance(tau=0.5)
 class Drafter:
     """A draft model, which decodes several tokens per forward if it was trained for MARS."""
 
-    def __init__(self, checkpoint: Checkpoint, sampling: Sampling | None = None):
+    def __init__(self, checkpoint: Checkpoint, sampling: Sampling | None):
         self.checkpoint, self.sampling = checkpoint, sampling
         self.engine = Engine(checkpoint.decoder)
         self.forwards = 0

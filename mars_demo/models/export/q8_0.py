@@ -8,9 +8,10 @@ from pathlib import Path
 
 from gguf import GGMLQuantizationType, GGUFWriter, LlamaFileType, SpecialVocab, TokenType
 from gguf.quants import quantize
-from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from mars_demo.models import gguf
+from mars_demo.models.architectures import LLAMA_LIKE, head_width
 from mars_demo.models.checkpoint import Checkpoint
 
 KIND = GGMLQuantizationType.Q8_0  # the format of matrices; norms stay float32
@@ -25,18 +26,18 @@ def write(checkpoint: Checkpoint, output: Path, largest: int = LARGEST) -> list[
     Config, tokenizer, licence and decoder are copied, but no training logs or states.
 
     Raises:
-        ValueError: if the model is not a Llama.
+        ValueError: if the model has other layers than Llama's.
     """
     model, config = checkpoint.model, checkpoint.model.config
-    if not isinstance(model, LlamaForCausalLM):
-        raise ValueError(f"Only Llama models can be written as Q8_0, not {type(model).__name__}.")
+    if config.model_type not in LLAMA_LIKE:
+        raise ValueError(f"Only {', '.join(LLAMA_LIKE)} can be written as Q8_0, not {config.model_type}.")
     output.mkdir(parents=True, exist_ok=True)
     for item in checkpoint.source.iterdir():
         if item.suffix in (".json", ".jinja") or item.name == "LICENSE":
             shutil.copy(item, output)
     if (custom := checkpoint.source / "custom_generate").exists():
         shutil.copytree(custom, output / custom.name, dirs_exist_ok=True)
-    writer = GGUFWriter(output / FILE, "llama", split_max_size=largest)
+    writer = GGUFWriter(output / FILE, config.model_type, split_max_size=largest)
     writer.add_name(output.name)
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)
@@ -44,21 +45,23 @@ def write(checkpoint: Checkpoint, output: Path, largest: int = LARGEST) -> list[
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(head_width(config))
+    writer.add_value_length(head_width(config))
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    writer.add_rope_dimension_count(config.head_dim)
+    writer.add_rope_dimension_count(head_width(config))
     writer.add_vocab_size(config.vocab_size)
     writer.add_file_type(LlamaFileType.MOSTLY_Q8_0)
     _add_tokenizer(writer, checkpoint.tokenizer, config.vocab_size, output)
-    for name, weight in model.state_dict().items():
-        if gguf.is_tied(name, config):
-            continue
+    weights = model.state_dict()
+    for name, stored_name in gguf.tensor_names(config).items():
+        weight = weights[name]
         kind = KIND if weight.ndim > 1 else GGMLQuantizationType.F32
         array = quantize(weight.float().numpy(), kind)
         if heads := gguf.rotated_heads(name, config):
             # GGUF interleaves the two halves of a head's rows.
             array = array.reshape(heads, 2, -1, array.shape[-1]).swapaxes(1, 2).reshape(array.shape)
-        writer.add_tensor(gguf.gguf_name(name), array, raw_dtype=kind)
+        writer.add_tensor(stored_name, array, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

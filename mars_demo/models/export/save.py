@@ -62,25 +62,12 @@ def save_checkpoint(
         tokenizer.save_pretrained(unfinished)
         if config.objective == "mars":
             _save_code(unfinished, block_size)
-        flush(unfinished)
         for file in [path for path in unfinished.rglob("*") if path.is_file()]:
             target = output / file.relative_to(unfinished)
             target.parent.mkdir(exist_ok=True)
             os.replace(file, target)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def flush(folder: Path, deep: bool = True) -> None:
-    """Flush the files of a folder to the disk, so that no name is stored before its content."""
-    for path in [*(folder.rglob("*") if deep else ()), folder]:
-        if os.name == "nt" and path.is_dir():
-            continue  # Windows cannot open folders
-        file = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
 
 
 def _save_code(output: Path, block_size: int) -> None:

@@ -12,13 +12,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from mars_demo.core.layout import SIZES, Layout, rounded
-from mars_demo.models import architectures
+from mars_demo.models.architectures import LLAMA_LIKE
 from mars_demo.models.runtime.decoder import Decoder, sliding_window
 from mars_demo.models.runtime.fused import FusedModel
 from mars_demo.models.runtime.step import Shape, Step
 
-WIDTH = 256  # columns that attention reads of a short text; with more, it would mostly read nothing
-_STORED = 4  # a store begins with so many times the columns of a short text
+WIDTH = 1024  # columns of the first store; attention reads all of them
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +25,7 @@ _log = logging.getLogger(__name__)
 def captured(model: PreTrainedModel) -> CapturedModel | None:
     """Return the captured model of a supported model on a CUDA device; None for any other model."""
     config = model.config
-    fits = config.model_type in architectures.CAPTURED and sliding_window(config) is None
+    fits = config.model_type in LLAMA_LIKE and sliding_window(config) is None
     on_gpu = model.device.type == "cuda" and config._attn_implementation == "sdpa"
     return CapturedModel(model) if fits and on_gpu else None
 
@@ -38,8 +37,7 @@ class CapturedModel(Decoder):
     store and the same graphs. When a text gives way to another, its keys and values are copied out of the
     store until it returns.
 
-    width: columns of the store that attention reads of a short text. They double as a text grows. The store
-        doubles when a text outgrows it. Both end at the model's context.
+    width: columns of the first store. They double when a text outgrows them, up to the model's context.
     """
 
     def __init__(self, model: PreTrainedModel, width: int = WIDTH):
@@ -64,7 +62,6 @@ class CapturedModel(Decoder):
         if is_moved and self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # the forward's time would include the copies
 
-    @torch.inference_mode()
     def forward(
         self,
         text: CapturedText,
@@ -74,10 +71,8 @@ class CapturedModel(Decoder):
     ) -> Tensor:
         count = layout.ids.shape[1]
         with self._lock:
-            positions = rounded(count)
-            width = self._columns(text.length + positions, self._least)
-            shape = Shape(positions, rounded(count - first), width)
-            self._bring(text, width)
+            shape = Shape(rounded(count), rounded(count - first))
+            self._bring(text, text.length + shape.positions)
             step = self._step(shape, then)
             step.take(layout, first, text.length)
             output = step.run()[: count - first]
@@ -98,12 +93,12 @@ class CapturedModel(Decoder):
                 self._capture(self._due)
                 self._due = None
 
-    def _columns(self, length: int, least: int) -> int:
-        """Return the columns for `length` positions: `least`, doubled until they fit, up to the context."""
-        most = max(length, self.model.config.max_position_embeddings + SIZES[-1])
-        while least < length:
-            least *= 2
-        return min(least, rounded(most))
+    def _columns(self, length: int) -> int:
+        """Return the columns for `length` positions: doubled until they fit, up to the context."""
+        most, columns = max(length, self.model.config.max_position_embeddings + SIZES[-1]), self._least
+        while columns < length:
+            columns *= 2
+        return min(columns, rounded(most))
 
     def _bring(self, text: CapturedText, length: int) -> bool:
         """Put a text into the store, with room for `length` positions; return whether anything moved."""
@@ -116,7 +111,7 @@ class CapturedModel(Decoder):
         if small:  # graphs contain the addresses of the old store
             self._steps.clear()
             self._pool = self._store = None
-            self._store = self._fused.new_store(self._columns(length, _STORED * self._least))
+            self._store = self._fused.new_store(self._columns(length))
         if text.waiting is not None:
             self._store[:, :, :, : text.length] = text.waiting[:, :, :, : text.length]
             text.waiting = None

@@ -54,7 +54,6 @@ class TransformersDecoder(Decoder):
         # Without the config, every layer keeps every position, so that every forward can be rolled back.
         return DynamicCache()
 
-    @torch.inference_mode()
     def forward(
         self,
         text: DynamicCache,
@@ -64,9 +63,9 @@ class TransformersDecoder(Decoder):
     ) -> Tensor:
         count, width = layout.visible.shape[1:]
         is_prompt = count == width
-        hidden = hidden_states(self.model, layout.padded(self.device) if is_prompt else layout, text)
+        outputs = run(self.model, layout.padded(self.device) if is_prompt else layout, text)
         self.keep(text, width)
-        logits = logits_of(self.model, hidden[0, first:count])
+        logits = logits_of(self.model, outputs.last_hidden_state[0, first:count])
         return logits if then is None else then(logits)
 
     def keep(self, text: DynamicCache, length: int) -> None:
@@ -116,13 +115,6 @@ def masks(
     narrow = near(window).to(model.device).visible[:, None]
     kinds = getattr(model.config, "layer_types", None) or [SLIDING]
     return {"full_attention": full, SLIDING: narrow} if {*kinds} != {SLIDING} else narrow
-
-
-def hidden_states(
-    model: PreTrainedModel, layout: Layout, cache: Cache | None = None, mask: object | None = None
-) -> Tensor:
-    """Return the last hidden states [batch, n, width] of a layout; arguments as in `run`."""
-    return run(model, layout, cache, mask).last_hidden_state
 
 
 def logits_of(model: PreTrainedModel, hidden: Tensor) -> Tensor:

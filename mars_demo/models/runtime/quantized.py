@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -17,8 +16,9 @@ from torch import Tensor
 from transformers import PreTrainedConfig
 
 from mars_demo.core.layout import Layout
+from mars_demo.models.architectures import head_width
 from mars_demo.models.runtime.decoder import Decoder
-from mars_demo.models.runtime.onnx_graph import Graph, build, decoder, head_width
+from mars_demo.models.runtime.onnx_graph import DecoderGraph, Graph, stores
 from mars_demo.models.runtime.quantized_weights import GROUP, Weights, quantize
 
 _FIRST_ROOM = 512  # positions of a new text's KV cache; it doubles when it is full
@@ -37,8 +37,8 @@ class QuantizedModel(Decoder):
     def __init__(self, config: PreTrainedConfig, weights: Weights):
         self.config = config
         self._embedding = weights.matrix("model.embed_tokens")
-        graph = build(config, weights)
-        self._session = session_of(decoder(graph, config), graph)
+        graph = DecoderGraph(config, weights)
+        self._session = session_of(graph.model(), graph)
         # Weak keys, because a text must not keep its model in memory, and a binding holds the session.
         self._bindings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
@@ -55,13 +55,12 @@ class QuantizedModel(Decoder):
         """Return the logits or the result of `then`; no position may attend to a later one."""
         ids, positions = layout.ids[0].numpy(), layout.positions[0].numpy()
         count, predicted = len(ids), len(ids) - first
-        fewest = kernels().fewest_rows
-        ids = _repeating_last(ids, fewest - count)
-        rows = _repeating_last(np.arange(first, count), fewest - predicted)
+        ids = _repeating_last(ids, fewest_rows() - count)
+        rows = _repeating_last(np.arange(first, count), fewest_rows() - predicted)
         padding = -len(ids) % _ATTENTION_STEP
         extra = len(ids) + padding - count
         total = text.length + count + extra
-        columns = total + (text.length == 0)  # see `decoder`
+        columns = total + (text.length == 0)  # see `DecoderGraph`
         bias = np.full((count + extra, columns), UNSEEN)
         bias[:count, : total - extra][layout.visible[0].numpy()] = 0
         bias[count:] = bias[count - 1]
@@ -103,9 +102,8 @@ class QuantizedText:
 
     def __init__(self, config: PreTrainedConfig):
         self.stores: dict[str, onnxruntime.OrtValue] = {}
-        layers = range(config.num_hidden_layers)
-        self._names = [f"{kind}.{i}" for i in layers for kind in ("key", "value")]
-        self._heads, self._width, self._room = config.num_key_value_heads, head_width(config), 0
+        self._names, self._room = stores(config), 0
+        self._heads, self._width = config.num_key_value_heads, head_width(config)
 
     def grow(self, length: int) -> bool:
         """Make room for `length` positions; return whether the stores were replaced."""
@@ -138,22 +136,13 @@ def session_of(model: onnx.ModelProto, graph: Graph) -> onnxruntime.InferenceSes
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
-@dataclass(frozen=True)
-class Kernels:
-    """The behaviour of the quantized products on this CPU.
-
-    right: whether their results are correct.
-    fewest_rows: the number of rows from which the result of a row does not depend on their number; 1 also
-        if it always depends.
-    """
-
-    right: bool
-    fewest_rows: int = 1
-
-
 @functools.cache
-def kernels() -> Kernels:
-    """Return the behaviour of this CPU's kernels, tested on a product of a few rows."""
+def fewest_rows() -> int | None:
+    """Return the number of rows of a product from which a row's result does not depend on their number.
+
+    It is measured with the kernels of this CPU. It is 1 also if the results always depend on their number,
+    and None if they are wrong.
+    """
     random = np.random.default_rng(0)
     weights = torch.from_numpy(random.standard_normal((160, 18 * GROUP), np.float32))
     matrix, graph = quantize(weights), Graph()
@@ -166,9 +155,10 @@ def kernels() -> Kernels:
         session = session_of(graph.proto(*ends), graph)
         results = [session.run(None, {"x": x[:rows]})[0] for rows in range(1, len(x) + 1)]
     except Exception:  # an old CPU, or a build of the library without these kernels
-        return Kernels(False)
+        return None
     exact = x @ matrix.rows(np.arange(160)).T
-    errors = [np.abs(part - exact[: len(part)]).max() for part in results]
+    if max(np.abs(part - exact[: len(part)]).max() for part in results) >= 0.05 * np.abs(exact).max():
+        return None
     most = results[-1]
     fewest = (n for n in _ROWS_TRIED if all((part[:n] == most[:n]).all() for part in results[n - 1 :]))
-    return Kernels(bool(max(errors) < 0.05 * np.abs(exact).max()), next(fewest, 1))
+    return next(fewest, 1)

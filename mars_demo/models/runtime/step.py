@@ -24,12 +24,10 @@ class Shape(NamedTuple):
 
     positions: number of positions, including padding.
     rows: number of positions whose logits are computed, including padding.
-    width: number of columns of the store that attention reads.
     """
 
     positions: int
     rows: int
-    width: int
 
 
 class Inputs:
@@ -41,8 +39,8 @@ class Inputs:
     visible: [positions, width] bool; the attention mask over the columns of the store.
     """
 
-    def __init__(self, shape: Shape, device: torch.device | str = "cpu", pinned: bool = False):
-        count, rows, width = shape
+    def __init__(self, shape: Shape, width: int, device: torch.device | str = "cpu", pinned: bool = False):
+        count, rows = shape
         numbers = _NUMBER * (2 * count + rows + 1)
         self.bytes = torch.zeros(
             numbers + count * width, dtype=torch.uint8, device=device, pin_memory=pinned
@@ -66,7 +64,7 @@ class Inputs:
 
 
 class Step:
-    """A forward of one shape on one store, of which it reads and writes the first `shape.width` columns.
+    """A forward of one shape on one store.
 
     then: a function of the float32 logits [rows, vocabulary], computed in the same graph; None for the
         logits themselves.
@@ -79,10 +77,9 @@ class Step:
         shape: Shape,
         then: Callable[[Tensor], Tensor] | None = None,
     ):
-        self.model, self.shape, self.then = model, shape, then
-        self.store = store[:, :, :, : shape.width]
+        self.model, self.store, self.shape, self.then = model, store, shape, then
         self.runs, self.is_captured = 0, False
-        self._inputs = Inputs(shape, model.device)
+        self._inputs = Inputs(shape, store.shape[3], model.device)
         self._order = torch.arange(shape.positions, device=model.device)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._output: Tensor | None = None  # the output buffer of the graph
@@ -90,7 +87,7 @@ class Step:
     def take(self, layout: Layout, first: int, past: int) -> None:
         """Copy a layout after `past` positions to the device, to compute logits from `first` on."""
         on_gpu = self.model.device.type == "cuda"
-        inputs = Inputs(self.shape, pinned=on_gpu)
+        inputs = Inputs(self.shape, self.store.shape[3], pinned=on_gpu)
         inputs.fill(layout, first, past)
         self._inputs.bytes.copy_(inputs.bytes, non_blocking=on_gpu)
 

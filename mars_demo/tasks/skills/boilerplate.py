@@ -1,16 +1,17 @@
 """Boilerplate in HTML, CSS, Python and shell from the names and values in a request."""
 
+import ast
 import random
 import re
 from collections.abc import Sequence
 
-from mars_demo.tasks.common import Example, syntax_of
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import and_list, is_inline, marked, request, skill, texts, unfenced
 
 TEXT = texts("boilerplate")
 # Each kind with its language, the names of its values, its code, the line of an item, and phrasings.
-KINDS = TEXT["asks"]
+KINDS = TEXT.asks
 BULLETS = ("{}", "{}", "- {}", "• {}", "{n}. {}", "{n}) {}")
 TAGS = {"numbered": "ol", "bulleted": "ul"}
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
@@ -23,10 +24,8 @@ def _schedule(rng: random.Random) -> str:
 
 # The generator of each value in a request.
 VALUES = {
-    **{name: words.one_of(values) for name, values in TEXT["values"].items()},
-    "n": words.drawing("{11..250}"),
-    "action": words.one_of(list(TEXT["actions"])),
-    "title": words.drawing("{street} {School|Cafe|Club|Museum|Choir}"),
+    **words.drawings(TEXT.values),
+    "action": words.one_of(list(TEXT.actions)),
     "url": lambda rng: f"https://{rng.choice(words.STREETS).lower()}.example.{rng.choice(('com', 'org'))}",
     "schedule": _schedule,
 }
@@ -45,13 +44,13 @@ def _items(rng: random.Random, kind: str) -> list[str]:
     """Return the items of a request, if its kind has any, and one more for a follow-up."""
     match kind:
         case "list":
-            pool = rng.choice([TEXT["tasks"], words.PRODUCTS, *words.GROUPS.values()])
+            pool = rng.choice([TEXT.tasks, words.PRODUCTS, *words.GROUPS.values()])
         case "table":
             pool = [f"{product}, {words.price(rng)}" for product in words.PRODUCTS]
         case "style":
-            pool = [f"{name}: {rng.choice(values)}" for name, values in TEXT["properties"].items()]
+            pool = [f"{name}: {rng.choice(values)}" for name, values in TEXT.properties.items()]
         case _:
-            pool = TEXT["items"].get(kind, "").split()
+            pool = TEXT.items.get(kind, "").split()
     return rng.sample(pool, rng.randint(3, 5)) if pool else [""]
 
 
@@ -71,22 +70,18 @@ def _example(prompt: str, kind: str, values: dict, items: Sequence[str], spare: 
     code = form["code"].format(
         **values, **_derived(values), lines=lines, listed=", ".join(items), spaced=" ".join(items)
     )
-    facts = {"code": code, "kind": kind, "values": values, "items": items, "spare": spare}
+    facts = {"kind": kind, "values": values, "items": items, "spare": spare}
     return Example("boilerplate", prompt, f"```{form['language']}\n{code}\n```", facts)
 
 
 def _derived(values: dict) -> dict:
     """Return what code says in other words than a request."""
-    derived: dict = {}
-    if "marker" in values:
-        derived["tag"] = TAGS[values["marker"]]
-    if "n" in values:
-        derived["end"] = int(values["n"]) + 1
-    if "action" in values:
-        derived["command"] = TEXT["actions"][values["action"]]
-    if "schedule" in values:
-        derived["cron"] = _cron(values["schedule"])
-    return derived
+    return {
+        "tag": TAGS.get(values.get("marker")),
+        "end": int(values.get("n", 0)) + 1,
+        "command": TEXT.actions.get(values.get("action")),
+        "cron": "schedule" in values and _cron(values["schedule"]),
+    }
 
 
 def _cron(schedule: str) -> str:
@@ -99,13 +94,10 @@ def _cron(schedule: str) -> str:
 
 def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return a request to add or remove an item, or to change a value."""
-    facts = example.facts
-    kind, values, items, spare = (facts[key] for key in ("kind", "values", "items", "spare"))
-    changes = [
-        change for change, possible in (("change", values), ("add", spare), ("drop", items[2:])) if possible
-    ]
-    change = rng.choice(changes)
-    phrasing = TEXT["follow_ups"][change].pick(rng, unseen)
+    kind, values, items, spare = (example.facts[key] for key in ("kind", "values", "items", "spare"))
+    possible = {"change": values, "add": spare, "drop": items[2:]}
+    change = rng.choice([change for change, parts in possible.items() if parts])
+    phrasing = TEXT.follow_ups[change].pick(rng, unseen)
     if change == "change":
         name = rng.choice(list(values))
         old = new = values[name]
@@ -120,18 +112,17 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer is the right code; spaces and the quotes of Python may differ."""
     language = KINDS[example.facts["kind"]]["language"]
-    code = _normalized(unfenced(answer), language)
-    return code is not None and code == _normalized(example.facts["code"], language)
+    return same(lambda text: _normalized(unfenced(text), language))(example, answer)
 
 
-def _normalized(code: str, language: str) -> str | list[str] | None:
-    """Return code without differences that do not matter, or None if it is invalid."""
+def _normalized(code: str, language: str) -> str | list[str]:
+    """Return code without differences that do not matter."""
     match language:
         case "python":
-            return syntax_of(code)
+            return ast.dump(ast.parse(code))
         case "html" | "css":
             return re.sub(r"\s*([<>{}:;])\s*", r"\1", " ".join(code.split()))
     return [" ".join(line.split()) for line in code.splitlines() if line.strip()]
 
 
-TASK = skill("boilerplate", "Boilerplate code", make, grade, follow_up=follow_up)
+TASK = skill("boilerplate", "Boilerplate code", make, grade, follow_up)

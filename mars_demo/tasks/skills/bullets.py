@@ -7,31 +7,29 @@ from mars_demo.tasks.skills import listings, words
 from mars_demo.tasks.skills.common import and_list, request, skill, texts
 
 TEXT = texts("bullets")
-CHORES, FRAMES, TOPICS, FOLLOW_UPS = (TEXT[key] for key in ("chores", "frames", "topics", "follow_ups"))
-FIELDS = words.drawings(TEXT["fields"])
+FIELDS = words.drawings(TEXT.fields)
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    chore = rng.choice(CHORES)
+    chore = rng.choice(TEXT.chores)
     nouns, items, text = MATERIAL[chore["from"]](rng)
-    prompt = request(rng, chore["asks"].pick(rng, unseen), text, **nouns).strip()
+    prompt = request(rng, chore["asks"].pick(rng, unseen), text, **nouns)
     return _example(prompt, items, chore["form"])
 
 
 def _paragraph(rng: random.Random) -> tuple[dict[str, str], list[str], str]:
     """Return the sentences of a paragraph without full stops, and the paragraph, after no nouns."""
-    sentences = [
-        _filled(rng, text) for text in rng.sample(TOPICS[rng.choice(list(TOPICS))], rng.randint(3, 5))
-    ]
+    topic = TEXT.topics[rng.choice(list(TEXT.topics))]
+    sentences = [_filled(rng, text) for text in rng.sample(topic, rng.randint(3, 5))]
     return {}, [sentence.rstrip(".") for sentence in sentences], " ".join(sentences)
 
 
 def _list(rng: random.Random) -> tuple[dict[str, str], list[str], str]:
     """Return the nouns for the items of a sentence, the items, and the sentence."""
-    kind = rng.choice(list(FRAMES))
-    nouns, items = listings.drawn(rng, rng.randint(3, 5), TEXT["kinds"][kind])
+    kind = rng.choice(list(TEXT.frames))
+    nouns, items = listings.drawn(rng, rng.randint(3, 5), groups=TEXT.kinds[kind])
     joined = rng.choice((and_list, and_list, ", ".join))(items)
-    return nouns, items, _filled(rng, rng.choice(FRAMES[kind]).replace("{}", joined))
+    return nouns, items, _filled(rng, rng.choice(TEXT.frames[kind]).replace("{}", joined))
 
 
 def _bullets(rng: random.Random) -> tuple[dict[str, str], list[str], str]:
@@ -57,17 +55,12 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | N
     items, form = example.facts["items"], example.facts["form"]
     if form == "sentence":
         return None
-    kind = rng.choice([kind for kind in FOLLOW_UPS if kind != form])
+    kind = rng.choice([kind for kind in TEXT.follow_ups if kind != form])
     end = rng.choice(("first", "last"))
-    prompt = request(rng, FOLLOW_UPS[kind].pick(rng, unseen), end=end)
+    prompt = request(rng, TEXT.follow_ups[kind].pick(rng, unseen), end=end)
     if kind == "without":
         return _example(prompt, items[1:] if end == "first" else items[:-1], form)
     return _example(prompt, items, kind)
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer has exactly the right points, in the form that the request names."""
-    return listings.holds(answer, example.facts["items"], example.facts["form"])
-
-
-TASK = skill("bullets", "Texts as bullets", make, grade, follow_up=follow_up)
+TASK = skill("bullets", "Texts as bullets", make, listings.grade, follow_up)

@@ -4,24 +4,20 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 
-from mars_demo.tasks.common import Example, article, ordinal, sentences_of
+from mars_demo.tasks.common import Example, article, ordinal, sentences_of, stripped_lines
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import kinds, request, skill, texts
+from mars_demo.tasks.skills.common import and_list, request, skill, texts
 from mars_demo.tasks.skills.messages import PLACEHOLDER, drawn, filled, invents
 
 TEXT = texts("cards")
-ASKS, TONES, OCCASIONS = kinds("cards"), kinds("cards", "tones"), kinds("cards", "occasions")
-# The generator of each detail of a card, apart from ages.
-DETAILS = words.drawings(
-    {"hobby": TEXT["hobbies"], "baby, sender": "{first}", "gift": "{one gift}", "subject": TEXT["subjects"]}
-    | {"company": "{company}", "city": "{city}"}
-)
+DETAILS = words.drawings(TEXT.fields)  # the generator of each detail of a card, apart from ages
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    occasion, card = rng.choice(list(OCCASIONS.of(unseen).items()))
-    phrasing = ASKS.pick(rng, unseen)
-    tone, word = rng.choice([(tone, word) for tone, names in TONES.of(unseen).items() for word in names])
+    occasion, card = rng.choice(list(TEXT.occasions.of(unseen).items()))
+    phrasing = TEXT.asks.pick(rng, unseen)
+    tones = TEXT.tones.of(unseen)
+    tone, word = rng.choice([(tone, word) for tone in tones for word in tones[tone]])
     if "{tone}" not in phrasing and rng.random() < 0.5:
         tone, word = "plain", ""
     fields, stated = _details(rng, card, "{material}" in phrasing)
@@ -33,12 +29,15 @@ def make(rng: random.Random, unseen: bool) -> Example:
         phrasing,
         _notes(rng, phrasing, stated, fields),
         card=f"{article(kind)} {kind} card",
-        **{"kind": kind, "occasion": occasion, "tone": word, "to": fields["to"]},
+        kind=kind,
+        occasion=occasion,
+        tone=word,
+        to=fields["to"],
     )
-    added = [TEXT["added"][field] for field in stated if field in TEXT["added"]]
+    added = [TEXT.added[field] for field in stated if field in TEXT.added]
     body = filled([*card[tone], *added], fields)
     answer = f"Dear {fields['to']},\n\n{body}\n\nBest wishes,\n{fields.get('sender', PLACEHOLDER)}"
-    avoided = [card[other][-1] for other in TONES.seen if other != tone]
+    avoided = [card[other][-1] for other in TEXT.tones.seen if other != tone]
     facts = {"fields": fields, "about": card["about"], "avoided": avoided, "source": prompt}
     return Example("cards", prompt, answer, facts)
 
@@ -48,31 +47,28 @@ def _details(rng: random.Random, card: dict, any_stated: bool) -> tuple[dict[str
     possible = [*card["details"], "sender"] if any_stated else []
     stated = [field for field in possible if rng.random() < 0.6] or possible[-1:]
     fields = drawn(rng, [field for field in stated if field in DETAILS], DETAILS)
-    first, second = rng.sample([name for name in words.FIRST_NAMES if name not in fields.values()], 2)
+    names = rng.sample([name for name in words.FIRST_NAMES if name not in fields.values()], 2)
     related = card["who"] == "one" and rng.random() < 0.3
-    relative = rng.choice(TEXT["relatives"]).format(last=rng.choice(words.LAST_NAMES))
-    to = relative if related else first if card["who"] == "one" else f"{first} and {second}"
+    relative = rng.choice(TEXT.relatives).format(last=rng.choice(words.LAST_NAMES))
+    to = relative if related else names[0] if card["who"] == "one" else and_list(names)
     if {"age", "years"} & set(stated):
-        age = (
-            rng.randint(60, 95) if related else rng.choice((rng.randint(5, 70), rng.randrange(10, 71, 10)))
-        )
+        ages = range(60, 96) if related else (rng.randint(5, 70), rng.randrange(10, 71, 10))
+        age = rng.choice(ages)
         fields |= {"age": str(age), "nth": ordinal(age)}
     return fields | {"to": to}, stated
 
 
 def _notes(rng: random.Random, phrasing: str, stated: Sequence[str], fields: Mapping[str, str]) -> str:
     """Return the stated details as sentences or, after a comma or the like, as fragments."""
-    style, joint = (
-        ("fragments", ", ") if re.search(r"[,;-] \{material\}|=", phrasing) else ("sentences", " ")
-    )
-    patterns = [rng.choice(TEXT["details"][style][field]) for field in rng.sample(stated, len(stated))]
-    return joint.join(patterns).format(**fields)
+    is_row = re.search(r"[,;-] \{material\}|=", phrasing)
+    forms = TEXT.details["fragments" if is_row else "sentences"]
+    patterns = [rng.choice(forms[field]) for field in rng.sample(stated, len(stated))]
+    return (", " if is_row else " ").join(patterns).format(**fields)
 
 
 def grade(example: Example, answer: str) -> bool:
     """Return whether the card fits occasion and tone, has all details of the request, and invents none."""
-    facts, fields, answer = example.facts, example.facts["fields"], answer.strip()
-    lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    facts, fields, lines = example.facts, example.facts["fields"], stripped_lines(answer)
     if len(lines) < 4 or lines[0] != f"Dear {fields['to']}," or not lines[-2].endswith((",", "!")):
         return False
     body = " ".join(lines[1:-2])
@@ -91,7 +87,7 @@ def grade(example: Example, answer: str) -> bool:
 
 
 # Details that a card may have only if its request has them.
-_DETAILS = TEXT["hobbies"] + words.COMPANIES + words.CITIES + words.ONE_GIFT
+_DETAILS = TEXT.fields["hobby"] + words.COMPANIES + words.CITIES + words.ONE_GIFT
 _DETAIL = re.compile(rf"\b(?:{'|'.join(map(re.escape, _DETAILS))})\b")
 
 

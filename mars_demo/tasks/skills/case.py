@@ -2,6 +2,7 @@
 
 import random
 import re
+from string import capwords
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
@@ -10,21 +11,14 @@ from mars_demo.tasks.skills.counting import TEXT as COUNTING
 from mars_demo.tasks.skills.counting import sentence
 
 TEXT = texts("case")
-CHORES = TEXT["asks"]
-ADJECTIVES, SUBJECTS, THINGS = (TEXT[key].split() for key in ("adjectives", "subjects", "things"))
+ADJECTIVES, SUBJECTS, THINGS = (text.split() for text in (TEXT.adjectives, TEXT.subjects, TEXT.things))
 # Sentences without names, so that only their first letter is a capital.
-PLAIN = [text for text in COUNTING["sentences"] if "{" not in text and not re.search(r"\bI\b", text)]
-
-
-def _title(text: str) -> str:
-    return " ".join(word.capitalize() for word in text.split())
-
-
+PLAIN = [text for text in COUNTING.sentences if "{" not in text and not re.search(r"\bI\b", text)]
 # The change of each chore.
 CHANGES = {
     "upper": str.upper,
     "lower": str.lower,
-    "title": _title,
+    "title": capwords,
     "sentence": str.capitalize,
     "last first": lambda name: f"{name.split()[1]}, {name.split()[0]}",
     "initials": lambda name: "".join(f"{part[0]}." for part in name.split()),
@@ -34,13 +28,13 @@ CHANGES = {
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    chore = rng.choice(list(CHORES))
-    phrasing = CHORES[chore].pick(rng, unseen)
+    chore = rng.choice(list(TEXT.asks))
+    phrasing = TEXT.asks[chore].pick(rng, unseen)
     count = 1 if chore != "last first" or is_inline(phrasing) else rng.randint(1, 3)
     given = [_text(rng, chore) for _ in range(count)]
-    prompt = request(rng, phrasing, "\n".join(given)).strip()
+    prompt = request(rng, phrasing, "\n".join(given))
     answer = "\n".join(map(CHANGES[chore], given))
-    return Example("case", prompt, answer, {"chore": chore, "lines": answer.splitlines()})
+    return Example("case", prompt, answer, {"chore": chore})
 
 
 def _text(rng: random.Random, chore: str) -> str:
@@ -52,16 +46,15 @@ def _text(rng: random.Random, chore: str) -> str:
             middle = f"{rng.choice(words.FIRST_NAMES)} " if rng.random() < 0.3 else ""
             return middle + words.person(rng)
         case "sentence":
-            return rng.choice((str.upper, str.upper, str.lower, _title))(rng.choice(PLAIN))
+            return rng.choice((str.upper, str.upper, str.lower, capwords))(rng.choice(PLAIN))
         case "upper":
             return sentence(rng) if rng.random() < 0.6 else rng.choice((str, str.capitalize))(_phrase(rng))
         case "lower":
-            return rng.choice((str, str.upper, str.upper))(
-                rng.choice((sentence(rng), _title(_phrase(rng))))
-            )
+            change = rng.choice((str, str.upper, str.upper))
+            return change(rng.choice((sentence(rng), capwords(_phrase(rng)))))
         case "title":
             return rng.choice((str, str, str.capitalize, str.upper))(_phrase(rng))
-    return rng.choice((str, str.capitalize, _title))(_phrase(rng))
+    return rng.choice((str, str.capitalize, capwords))(_phrase(rng))
 
 
 def _phrase(rng: random.Random) -> str:
@@ -75,7 +68,7 @@ def grade(example: Example, answer: str) -> bool:
     lines = [line.strip("\"'`“”") for line in lines_of(answer)]
     if example.facts["chore"] == "initials":
         return [re.sub(r"[.\s]", "", line) for line in lines] == [example.answer.replace(".", "")]
-    return lines == example.facts["lines"]
+    return lines == example.answer.splitlines()
 
 
 TASK = skill("case", "Capitals and names", make, grade)

@@ -4,17 +4,14 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 from mars_demo.core.assets import read_json
-from mars_demo.tasks.common import Example, Task
+from mars_demo.tasks.common import Example, Task, stripped_lines
 
 LONGEST = 4000  # graders read at most this many characters of an answer
 HABITS = read_json("skills", "habits.json")  # greetings, reasons and thanks around a request
-
-# A follow-up of an answered example; None where it does not apply.
-FollowUp = Callable[[random.Random, Example, bool], Example | None]
 
 
 @dataclass(frozen=True)
@@ -31,25 +28,16 @@ class Kinds:
         return rng.choice(self.of(unseen))
 
 
-@cache
-def texts(name: str) -> dict[str, Any]:
-    """Return the phrasings, sentences and words of a skill from its data file."""
-    return {key: _with_kinds(part) for key, part in read_json("skills", f"{name}.json").items()}
+def texts(name: str) -> SimpleNamespace:
+    """Return the phrasings, sentences and words of a skill from its data file, as attributes.
+
+    Every object of "seen" and "unseen" is a `Kinds`.
+    """
+    return SimpleNamespace(**read_json("skills", f"{name}.json", object_hook=_with_kinds))
 
 
-def _with_kinds(part: Any) -> Any:
-    """Return data in which every object of "seen" and "unseen" is a `Kinds`."""
-    if isinstance(part, list):
-        return [_with_kinds(one) for one in part]
-    if not isinstance(part, dict):
-        return part
-    inner = {key: _with_kinds(one) for key, one in part.items()}
-    return Kinds(**inner) if inner.keys() == {"seen", "unseen"} else inner
-
-
-def kinds(name: str, which: str = "asks") -> Kinds:
-    """Return the phrasings or fields of a skill from its data file."""
-    return texts(name)[which]
+def _with_kinds(part: dict[str, Any]) -> dict[str, Any] | Kinds:
+    return Kinds(**part) if part.keys() == {"seen", "unseen"} else part
 
 
 def skill(
@@ -57,22 +45,17 @@ def skill(
     title: str,
     make: Callable[[random.Random, bool], Example],
     grade: Callable[[Example, str], bool],
-    follow_up: FollowUp | None = None,
+    follow_up: Callable[[random.Random, Example, bool], Example | None] | None = None,
 ) -> Task:
     """Return a task from `make(rng, unseen)`; with `unseen`, it uses kinds that training never sees.
 
     grade: returns whether an answer is right; it gets the first `LONGEST` characters.
-    follow_up: returns a second request about an answered example, with its answer and facts.
+    follow_up: returns a second request about an answered example, with its answer and facts, or None where
+        it does not apply.
     """
 
-    def grade_start(example: Example, answer: str) -> bool:
-        return grade(example, answer[:LONGEST])
-
-    def make_unseen(rng: random.Random) -> Example:
-        return replace(make(rng, True), unseen=True)
-
     def make_follow_up(rng: random.Random, example: Example) -> Example:
-        further = follow_up(rng, example, example.unseen) if follow_up else None
+        further = follow_up(rng, example, example.unseen)
         earlier = (example.prompt, example.answer)
         return replace(further, earlier=earlier, unseen=example.unseen) if further else example
 
@@ -80,8 +63,8 @@ def skill(
         name,
         title,
         lambda rng: make(rng, False),
-        grade_start,
-        make_unseen=make_unseen,
+        lambda example, answer: grade(example, answer[:LONGEST]),
+        make_unseen=lambda rng: replace(make(rng, True), unseen=True),
         make_follow_up=follow_up and make_follow_up,
     )
 
@@ -159,7 +142,7 @@ def unfenced(answer: str) -> str:
 
 def lines_of(answer: str) -> list[str]:
     """Return the non-blank lines of an answer, stripped."""
-    return [line.strip() for line in unfenced(answer).splitlines() if line.strip()]
+    return stripped_lines(unfenced(answer))
 
 
 def unquoted(answer: str) -> str:
@@ -172,11 +155,6 @@ def new_numbers(answer: str, source: str) -> set[str]:
     return set(re.findall(r"\d+", answer)) - set(re.findall(r"\d+", source))
 
 
-def plain(text: str) -> str:
-    """Return the words of a text in lower case, without punctuation, for comparisons."""
-    return " ".join(re.findall(r"[\w'’-]+", text.lower()))
-
-
 def python(code: str) -> str:
     """Return Python code in a fence."""
     return f"```python\n{code.rstrip()}\n```"
@@ -185,6 +163,13 @@ def python(code: str) -> str:
 def marked(bullet: str, items: Sequence[str]) -> str:
     """Return items as lines with bullets or numbers: "- {}" or "{n}. {}"."""
     return "\n".join(bullet.format(item, n=n) for n, item in enumerate(items, 1))
+
+
+def written(rng: random.Random, items: Sequence[str], inline: bool, separators: Sequence[str]) -> str:
+    """Return items in one line, or, unless `inline`, mostly as lines with or without bullets."""
+    if inline or rng.random() < 0.25:
+        return rng.choice(separators).join(items)
+    return marked(rng.choice(("{}", "{}", "- {}", "* {}", "• {}", "{n}. {}", "{n}) {}")), items)
 
 
 def and_list(items: Sequence[str]) -> str:

@@ -5,10 +5,9 @@ import re
 
 from mars_demo.tasks.common import WORDS, Example
 from mars_demo.tasks.skills import listings, words
-from mars_demo.tasks.skills.common import is_inline, lines_of, request, skill, texts, unfenced
+from mars_demo.tasks.skills.common import lines_of, request, skill, texts, unfenced
 
 TEXT = texts("counting")
-CHORES, FOLLOW_UPS = TEXT["asks"], TEXT["follow_ups"]
 _SPELLED = WORDS + tuple(
     word for group in sorted(words.GROUPS) for word in words.GROUPS[group] if 3 <= len(word) <= 9
 )
@@ -18,22 +17,19 @@ def sentence(rng: random.Random) -> str:
     """Return a short sentence with its punctuation."""
     name, other = rng.sample(words.FIRST_NAMES, 2)
     city, day = rng.choice(words.CITIES), rng.choice(words.DAYS)
-    return rng.choice(TEXT["sentences"]).format(name=name, other=other, city=city, day=day)
+    return rng.choice(TEXT.sentences).format(name=name, other=other, city=city, day=day)
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    chore = rng.choice(list(CHORES))
-    phrasing = CHORES[chore].pick(rng, unseen)
+    chore = rng.choice(list(TEXT.asks))
+    phrasing = TEXT.asks[chore].pick(rng, unseen)
     if chore == "items":
-        inline = is_inline(phrasing)
-        nouns, [spare, *items] = listings.drawn(rng, rng.randint(4, 7), listings.groups_for(phrasing))
-        text = listings.typed(rng, items, "commas" if inline else rng.choice(listings.FORMS[:-1]))
-        return _example(chore, request(rng, phrasing, text, **nouns).strip(), items, spare)
+        nouns, [spare, *items] = listings.drawn(rng, rng.randint(4, 7), phrasing)
+        text = listings.typed(rng, items, listings.form_for(rng, phrasing, listings.FORMS_OF_NUMBERS))
+        return _example(chore, request(rng, phrasing, text, **nouns), items, spare)
     text = _text(rng, chore)
-    prompt = (
-        request(rng, phrasing, text, word=text) if chore == "words" else request(rng, phrasing, word=text)
-    )
-    return _example(chore, prompt.strip(), _parts(chore, text))
+    prompt = request(rng, phrasing, text if chore == "words" else "", word=text)
+    return _example(chore, prompt, _parts(chore, text))
 
 
 def _text(rng: random.Random, chore: str) -> str:
@@ -56,7 +52,7 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return the same question about one item more or less, or about another word or sentence."""
     chore, parts = example.facts["chore"], example.facts["parts"]
     kind = rng.choice(("add", "without")) if chore == "items" else "other"
-    phrasing = FOLLOW_UPS[kind].pick(rng, unseen)
+    phrasing = TEXT.follow_ups[kind].pick(rng, unseen)
     if kind == "other":
         text = _text(rng, chore)
         prompt = request(rng, phrasing, other=f'"{text}"' if chore == "words" else text)
@@ -70,12 +66,12 @@ def grade(example: Example, answer: str) -> bool:
     """Return whether the answer spells the word, or ends with the right number after the right steps."""
     chore, parts = example.facts["chore"], example.facts["parts"]
     if chore == "spell":
-        letters = re.split(r"\s*[-–, ]\s*", unfenced(answer).strip("\"'`."))
-        return [letter.lower() for letter in letters] == [part.lower() for part in parts]
+        letters = re.split(r"\s*[-–, ]\s*", unfenced(answer).lower().strip("\"'`."))
+        return letters == [part.lower() for part in parts]
     *steps, conclusion = lines_of(answer) or [""]
     return re.findall(r"\w+", conclusion)[-2:] == [str(len(parts)), chore] and (
         not steps or listings.holds("\n".join(steps), parts, "numbers")
     )
 
 
-TASK = skill("counting", "Counting and spelling", make, grade, follow_up=follow_up)
+TASK = skill("counting", "Counting and spelling", make, grade, follow_up)

@@ -4,47 +4,39 @@ import json
 import random
 import re
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import and_list, is_inline, kinds, request, skill, texts, unfenced
-from mars_demo.tasks.skills.material import flat, literal, written
+from mars_demo.tasks.skills.common import and_list, is_inline, request, skill, texts, written
+from mars_demo.tasks.skills.tables import literal, parsed
 
-TEXT, ASKS, DOCUMENTS = texts("extraction"), kinds("extraction"), kinds("extraction", "documents")
+TEXT = texts("extraction")
 
 
 def _gate(rng: random.Random) -> str:
     """Return a gate or a seat."""
-    return rng.choice(("{letter}{n}", "{n}{letter}")).format(
-        letter=rng.choice("ABCDEF"), n=rng.randint(1, 39)
-    )
+    form = rng.choice(("{letter}{n}", "{n}{letter}"))
+    return form.format(letter=rng.choice("ABCDEF"), n=rng.randint(1, 39))
 
 
-FIELDS = words.drawings(TEXT["fields"], gate=_gate)
-
-
-def _camel(key: str) -> str:
-    first, *rest = key.split("_")
-    return first + "".join(part.capitalize() for part in rest)
-
-
+FIELDS = words.drawings(TEXT.fields, gate=_gate)
 # How a visitor spells all keys of a request, and the marks around a key.
 SPELLINGS = (
     *((str,) * 4),
     *((lambda key: key.replace("_", " "),) * 3),
     lambda key: key.replace("_", " ").capitalize(),
-    _camel,
+    lambda key: re.sub(r"_(\w)", lambda initial: initial[1].upper(), key),
 )
 MARKS = (*("{}",) * 5, '"{}"', "`{}`", "'{}'")
 NOTES = ("{}: {}", "{}: {}", "{} = {}", "{} - {}", "{}:\t{}")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    what, phrasing = DOCUMENTS.pick(rng, unseen), ASKS.pick(rng, unseen)
-    fields = list(TEXT["sentences"][what])
+    what, phrasing = TEXT.documents.pick(rng, unseen), TEXT.asks.pick(rng, unseen)
+    fields = list(TEXT.sentences[what])
     stated = rng.sample(fields, rng.randint(3, min(6, len(fields))))
     values = {field: FIELDS[field](rng) for field in stated}
     spell, mark = rng.choice(SPELLINGS), rng.choice(MARKS)
-    keys = {field: spell(rng.choice(TEXT["keys"][field])) for field in stated}
+    keys = {field: spell(rng.choice(TEXT.keys[field])) for field in stated}
     requested = rng.sample(stated, rng.randint(2, min(5, len(stated))))
     names = [mark.format(keys[field]) for field in requested]
     prompt = request(
@@ -61,7 +53,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
         "others": {keys[field]: values[field] for field in stated if field not in requested},
         "sources": {key: field for field, key in keys.items()},
     }
-    return Example("extraction", prompt, written_json(facts["fields"]), facts)
+    return Example("extraction", prompt, _written_json(facts["fields"]), facts)
 
 
 def _document(rng: random.Random, what: str, values: dict[str, str], inline: bool) -> str:
@@ -69,18 +61,16 @@ def _document(rng: random.Random, what: str, values: dict[str, str], inline: boo
     fields = list(values)
     count = rng.choice((0, 0, 0, len(fields), len(fields), 0 if inline else rng.randint(1, len(fields))))
     style = rng.choice(NOTES)
-    notes = [style.format(rng.choice(TEXT["labels"][field]), values[field]) for field in fields[:count]]
-    sentences = [
-        rng.choice(TEXT["sentences"][what][field]).format(values[field]) for field in fields[count:]
-    ]
-    for filler in rng.sample(TEXT["fillers"], rng.choice((0, 0, 1, 2)) if sentences else 0):
+    notes = [style.format(rng.choice(TEXT.labels[field]), values[field]) for field in fields[:count]]
+    sentences = [rng.choice(TEXT.sentences[what][field]).format(values[field]) for field in fields[count:]]
+    for filler in rng.sample(TEXT.fillers, rng.choice((0, 0, 1, 2)) if sentences else 0):
         sentences.insert(rng.randint(0, len(sentences)), filler)
     prose = (" " if inline else rng.choice((" ", " ", "\n"))).join(sentences)
     separators = ("; ", " | ", " / ")
     return "\n\n".join(part for part in (notes and written(rng, notes, inline, separators), prose) if part)
 
 
-def written_json(fields: dict[str, str]) -> str:
+def _written_json(fields: dict[str, str]) -> str:
     """Return an indented JSON object."""
     lines = [f"  {json.dumps(key)}: {literal(value)}" for key, value in fields.items()]
     return "{\n" + ",\n".join(lines) + "\n}"
@@ -100,29 +90,24 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | N
         if value == old or list(fields.values()).count(old) > 1:
             return None
         fields[key] = value
-    prompt = request(rng, TEXT["follow_ups"][change].pick(rng, unseen), key=key, old=old, value=value)
+    prompt = request(rng, TEXT.follow_ups[change].pick(rng, unseen), key=key, old=old, value=value)
     facts = example.facts | {"fields": fields, "others": others}
-    return Example("extraction", prompt, written_json(fields), facts)
+    return Example("extraction", prompt, _written_json(fields), facts)
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer is a JSON object with exactly these fields.
+def _fields(answer: str) -> dict[str, str]:
+    """Return the fields of a JSON object with keys in snake case and values without a currency.
 
-    Keys may be spelled with spaces, underscores or capitals, and amounts may lack their currency.
+    Raises:
+        ValueError: if the answer is no JSON object.
     """
-    try:
-        fields = flat(unfenced(answer))
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(fields, dict) and _comparable(fields) == _comparable(example.facts["fields"])
-
-
-def _comparable(fields: dict[str, object]) -> dict[str, str]:
-    """Return fields with keys in snake case and values without a currency."""
+    fields = parsed(answer)
+    if not isinstance(fields, dict):
+        raise ValueError("no object")
     return {
         re.sub(r"(?<=[a-z])(?=[A-Z])|[ -]", "_", key).lower(): re.sub(r"^[$€£] ?(?=\d)", "", str(value))
         for key, value in fields.items()
     }
 
 
-TASK = skill("extraction", "Fields as JSON", make, grade, follow_up=follow_up)
+TASK = skill("extraction", "Fields as JSON", make, same(_fields), follow_up)

@@ -5,22 +5,22 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
+from mars_demo.tasks.common import Example, capitalized
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import and_list, is_inline, lines_of, marked, texts
 
 _TEXT = texts("lists")
-_TODOS = "to-dos"
 _MEMBERS = {
-    **{group: members for group, members in words.GROUPS.items() if group in _TEXT["nouns"]},
+    **{group: members for group, members in words.GROUPS.items() if group in _TEXT.nouns},
     "words": [word for group in ("animals", "tools", "colors") for word in words.GROUPS[group]],
     "products": words.PRODUCTS,
     "last names": words.LAST_NAMES,
     "companies": words.COMPANIES,
-    _TODOS: _TEXT[_TODOS],
+    "to-dos": _TEXT.todos,
 }
 GROUPS = tuple(_MEMBERS)
-SHORT_GROUPS = tuple(group for group in GROUPS if group != _TODOS)  # whose members fit into a sentence
-_CASES = (str, str.lower, lambda item: item[0].upper() + item[1:])
+SHORT_GROUPS = tuple(group for group in GROUPS if group != "to-dos")  # whose members fit into a sentence
+_CASES = (str, str.lower, capitalized)
 # The forms of a list. An answer has the first one of each.
 _FORMS = {
     "commas": (
@@ -34,29 +34,33 @@ _FORMS = {
     "sentence": (and_list,),
 }
 FORMS = ("commas", "commas", "lines", "bullets", "numbers")  # of a list as typed, with their shares
+FORMS_OF_NUMBERS = FORMS[:-1]
 _MARK = re.compile(r"(?:(?P<bullet>[-*•–])|(?P<number>\d+)[.)])\s+")
 
 
-def groups_for(phrasing: str) -> Sequence[str]:
-    """Return the groups whose members fit into a phrasing."""
-    return SHORT_GROUPS if is_inline(phrasing) else GROUPS
-
-
 def drawn(
-    rng: random.Random, count: int, groups: Sequence[str] = GROUPS
+    rng: random.Random, count: int, phrasing: str = "", groups: Sequence[str] = GROUPS
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the nouns for one of the groups and `count` of its members, which have different initials."""
-    group = rng.choice(groups)
+    """Return the nouns for a group and `count` of its members, which have different initials.
+
+    phrasing: where the members have to fit.
+    """
+    group = rng.choice(SHORT_GROUPS if is_inline(phrasing) else groups)
     members = {item[0]: item for item in rng.sample(_MEMBERS[group], len(_MEMBERS[group]))}
     change = rng.choices(_CASES, (8, 1, 1))[0]
-    nouns = {"group": group, "one": _TEXT["nouns"][group]}
+    nouns = {"group": group, "one": _TEXT.nouns[group]}
     return nouns, [change(item) for item in rng.sample(list(members.values()), count)]
 
 
 def numbers(rng: random.Random, count: int) -> tuple[dict[str, str], list[str]]:
     """Return the noun for numbers and `count` numbers below 100 with different tens."""
     tens = rng.sample(range(10), count)
-    return {"group": rng.choice(_TEXT["numbers"])}, [str(10 * ten + rng.randint(1, 9)) for ten in tens]
+    return {"group": rng.choice(_TEXT.numbers)}, [str(10 * ten + rng.randint(1, 9)) for ten in tens]
+
+
+def form_for(rng: random.Random, phrasing: str, forms: Sequence[str] = FORMS) -> str:
+    """Return one of the forms for a list, or "commas" where only one line fits into a phrasing."""
+    return "commas" if is_inline(phrasing) else rng.choice(forms)
 
 
 def typed(rng: random.Random, items: Sequence[str], form: str) -> str:
@@ -87,6 +91,11 @@ def read(answer: str) -> tuple[str, list[str]]:
     else:
         form = "mixed" if any(marks) else "lines"
     return form, [item.strip(" \t\"'`“”,.").lower() for item in items]
+
+
+def grade(example: Example, answer: str) -> bool:
+    """Return whether an answer has exactly the right items, in the form that the request names, if any."""
+    return holds(answer, example.facts["items"], example.facts["form"])
 
 
 def holds(answer: str, items: Sequence[str], form: str | None = None) -> bool:

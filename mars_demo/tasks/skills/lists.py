@@ -1,10 +1,10 @@
-"""Lists to sort, deduplicate, reverse, number, or write as bullets."""
+"""Lists to sort, deduplicate, reverse, number, or write as bullets, and items picked from lists."""
 
 import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import listings
-from mars_demo.tasks.skills.common import is_inline, request, skill, texts
+from mars_demo.tasks.skills.common import lines_of, request, skill, texts
 
 CHANGES = {
     "sort": lambda items: sorted(items, key=str.lower),
@@ -16,29 +16,27 @@ CHANGES = {
     "same": list,
 }
 ORDERS = ("sort", "sort down", "rise", "fall", "backwards")
-TEXT = texts("lists")
-CHORES = TEXT["chores"]  # each with its change, phrasings, and at times the forms of answer and material
-FOLLOW_UPS = TEXT["follow_ups"]
+# The chores of `LISTS` have a change, phrasings, and at times the forms of answer and material; those of
+# `PICKING` have what to pick, and phrasings.
+LISTS, PICKING = texts("lists"), texts("picking")
 
 
-def make(rng: random.Random, unseen: bool) -> Example:
-    chore = rng.choice(CHORES)
+def _changed(rng: random.Random, unseen: bool) -> Example:
+    chore = rng.choice(LISTS.chores)
     phrasing, change = chore["asks"].pick(rng, unseen), chore["change"]
-    inline, counts = is_inline(phrasing), change in ("rise", "fall")
-    size = rng.randint(3, 5)
-    if counts:
-        nouns, items = listings.numbers(rng, size)
+    size, forms = rng.randint(3, 5), chore.get("material", listings.FORMS)
+    if change in ("rise", "fall"):
+        (nouns, items), forms = listings.numbers(rng, size), listings.FORMS_OF_NUMBERS
     else:
-        nouns, items = listings.drawn(rng, size, listings.groups_for(phrasing))
+        nouns, items = listings.drawn(rng, size, phrasing)
     if change == "distinct":
         items = _with_repeats(rng, items)
-    forms = [form for form in chore.get("material", listings.FORMS) if not (counts and form == "numbers")]
-    given = "commas" if inline else rng.choice(forms)
+    given = listings.form_for(rng, phrasing, forms)
     asked = chore.get("form")
     if asked == "asked":
-        asked = rng.choice(list(TEXT["shapes"]))
-        nouns["shape"] = rng.choice(TEXT["shapes"][asked])
-    prompt = request(rng, phrasing, listings.typed(rng, items, given), **nouns).strip()
+        asked = rng.choice(list(LISTS.shapes))
+        nouns["shape"] = rng.choice(LISTS.shapes[asked])
+    prompt = request(rng, phrasing, listings.typed(rng, items, given), **nouns)
     return _example(prompt, CHANGES[change](items), asked, asked or given, change in ORDERS)
 
 
@@ -51,27 +49,82 @@ def _with_repeats(rng: random.Random, items: list[str]) -> list[str]:
 
 
 def _example(prompt: str, items: list[str], asked: str | None, form: str, ordered: bool) -> Example:
-    facts = {"items": items, "asked": asked, "form": form, "ordered": ordered}
+    facts = {"items": items, "form": asked, "written": form, "ordered": ordered}
     return Example("lists", prompt, listings.written(items, form), facts)
 
 
 def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return a request for the same list in another order or form, or without an item."""
-    items, form, ordered = (example.facts[key] for key in ("items", "form", "ordered"))
-    kind = rng.choice([kind for kind in FOLLOW_UPS if kind != form and (kind != "other way" or ordered)])
+    items, form, ordered = (example.facts[key] for key in ("items", "written", "ordered"))
+    kind = rng.choice(
+        [kind for kind in LISTS.follow_ups if kind != form and (kind != "other way" or ordered)]
+    )
     item = rng.choice(items)
     named = f'"{item}"' if " " in item else item
-    prompt = request(rng, FOLLOW_UPS[kind].pick(rng, unseen), item=named)
-    if kind == "other way":
-        return _example(prompt, items[::-1], None, form, ordered)
-    if kind == "without":
-        return _example(prompt, [other for other in items if other != item], None, form, ordered)
-    return _example(prompt, items, kind, kind, ordered)
+    prompt = request(rng, LISTS.follow_ups[kind].pick(rng, unseen), item=named)
+    if kind not in ("other way", "without"):
+        return _example(prompt, items, kind, kind, ordered)
+    items = items[::-1] if kind == "other way" else [other for other in items if other != item]
+    return _example(prompt, items, None, form, ordered)
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer is the right list, in the form that the request names, if any."""
-    return listings.holds(answer, example.facts["items"], example.facts["asked"])
+def _picking(rng: random.Random, unseen: bool) -> Example:
+    chore = rng.choice(PICKING.chores)
+    phrasing, pick = chore["asks"].pick(rng, unseen), chore["pick"]
+    size, forms, missing = rng.randint(3, 5), listings.FORMS, ""
+    if pick in ("least", "most"):
+        (nouns, items), forms = listings.numbers(rng, size), listings.FORMS_OF_NUMBERS
+    else:
+        nouns, [missing, *items] = listings.drawn(rng, size + 1, phrasing)
+    fields, picked = _picked(rng, pick, items, missing)
+    text = listings.typed(rng, items, listings.form_for(rng, phrasing, forms))
+    if " " in fields.get("item", "") or rng.random() < 0.1:
+        phrasing = phrasing.replace("{item}", '"{item}"')
+    prompt = request(rng, phrasing, text, **nouns, **fields)
+    answer = f"{picked[0]}." if pick == "contains" else ", ".join(picked)
+    return Example("picking", prompt, answer, {"picked": picked})
 
 
-TASK = skill("lists", "Lists in order", make, grade, follow_up=follow_up)
+def _picked(
+    rng: random.Random, pick: str, items: list[str], missing: str
+) -> tuple[dict[str, str], list[str]]:
+    """Return the fields of a request to pick from items, and what it picks."""
+    match pick:
+        case "first":
+            return {}, items[:1]
+        case "last":
+            return {}, items[-1:]
+        case "few":
+            many = rng.randint(2, min(3, len(items) - 1))
+            end, picked = rng.choice((("first", items[:many]), ("last", items[-many:])))
+            return {"end": end, "few": rng.choice(PICKING.few[str(many)])}, picked
+        case "nth":
+            place = rng.randint(1, min(3, len(items) - 1))
+            return {"nth": rng.choice(PICKING.ordinals[str(place)])}, [items[place]]
+        case "after":
+            place = rng.randrange(1, len(items))
+            return {"item": items[place - 1]}, [items[place]]
+        case "alphabet":
+            end, best = rng.choice((("first", min), ("last", max)))
+            return {"end": end}, [best(items, key=str.lower)]
+        case "least":
+            return {"extreme": rng.choice(PICKING.least)}, [min(items, key=int)]
+        case "most":
+            return {"extreme": rng.choice(PICKING.most)}, [max(items, key=int)]
+        case "except":
+            item = rng.choice(items)
+            return {"item": item}, [other for other in items if other != item]
+    item = rng.choice((missing, rng.choice(items)))
+    return {"item": item}, ["Yes" if item in items else "No"]
+
+
+def _holds(example: Example, answer: str) -> bool:
+    """Return whether the answer has exactly the right items, as any kind of list; yes or no may go on."""
+    picked = example.facts["picked"]
+    if listings.holds(answer, picked):
+        return True
+    return picked[0] in ("Yes", "No") and len(lines_of(answer)) == 1 and answer.startswith(f"{picked[0]}, ")
+
+
+CHANGED = skill("lists", "Lists in order", _changed, listings.grade, follow_up)
+PICKED = skill("picking", "Items picked from lists", _picking, _holds)

@@ -1,29 +1,26 @@
-"""Short emails and text messages from a request without notes."""
+"""Short emails and text messages from a request without notes, and replies to a message."""
 
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from string import Formatter
 
-from mars_demo.tasks.common import Example, capitalized, sentences_of
+from mars_demo.tasks.common import Example, capitalized, sentences_of, stripped_lines
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import kinds, new_numbers, request, skill, texts
+from mars_demo.tasks.skills.common import new_numbers, request, skill, texts
 
-TEXT = texts("messages")
-ASKS, FOLLOW_UPS = kinds("messages"), kinds("messages", "follow_ups")
-KINDS = TEXT["kinds"]
-ROLES = {*TEXT["roles"], "shop"}  # people and places that a message does not name
+MESSAGES, REPLIES = texts("messages"), texts("replies")
+ROLES = {*MESSAGES.roles, "shop"}  # people and places that a message does not name
 PLACEHOLDER = "[Your name]"
 
 
-def addressee(rng: random.Random) -> str:
+def _addressee(rng: random.Random) -> str:
     """Return a first name or, at times, a title with a last name."""
     if rng.random() < 0.85:
         return rng.choice(words.FIRST_NAMES)
     return f"{rng.choice(('Mr.', 'Ms.', 'Mrs.', 'Dr.'))} {rng.choice(words.LAST_NAMES)}"
 
 
-def day(rng: random.Random) -> str:
+def _day(rng: random.Random) -> str:
     """Return a day as people name it: "Friday", "next Monday", "tomorrow" or "May 12"."""
     style = rng.random()
     if style < 0.1:
@@ -33,38 +30,29 @@ def day(rng: random.Random) -> str:
     return rng.choice(("", "", "", "next ")) + rng.choice(words.DAYS)
 
 
-def on(named_day: str) -> str:
+def _on(named_day: str) -> str:
     """Return a day with the preposition that it needs in a sentence."""
     return named_day if named_day.startswith(("tomorrow", "next ")) else f"on {named_day}"
 
 
-def time(rng: random.Random) -> str:
+def _time(rng: random.Random) -> str:
     """Return a time as people name it: "noon", "6", "6 pm", "6:30 pm" or "18:30"."""
     hour, minute = rng.randint(1, 9), rng.choice(("00", "15", "30", "45"))
     return rng.choice(("noon", f"{hour}", f"{hour} pm", f"{hour}:{minute} pm", f"{hour + 12}:{minute}"))
 
 
-FIELDS = words.drawings(
-    TEXT["pools"] | TEXT["roles"] | TEXT["fields"],
-    day=day,
-    time=time,
-    addressee=addressee,
-    when=lambda rng: on(day(rng)),
-)
+_NAMED = {"day": _day, "time": _time, "addressee": _addressee, "when": lambda rng: _on(_day(rng))}
+FIELDS = words.drawings(MESSAGES.pools | MESSAGES.roles | MESSAGES.fields, **_NAMED)
+REPLY_FIELDS = FIELDS | words.drawings(REPLIES.fields, **_NAMED, my=lambda _: "{my}")
 NAMES_AND_DAYS = ("to", "sender", "kid", "day", "other", "when", "weekday", "weekday2")
 
 
-def make(rng: random.Random, unseen: bool) -> Example:
-    kind, phrasing = ASKS.pick(rng, unseen)
-    values = drawn(rng, fields_of(phrasing), FIELDS)
-    prompt = request(rng, phrasing, **typed(rng, values))
+def _from_request(rng: random.Random, unseen: bool) -> Example:
+    kind, phrasing = MESSAGES.asks.pick(rng, unseen)
+    values = drawn(rng, sorted({*words.fields_of(phrasing)}), FIELDS)
+    prompt = request(rng, phrasing, **_typed(rng, values))
     form = "email" if re.search(r"\be?-?mail\b", phrasing, re.IGNORECASE) else "text"
     return _message(prompt, prompt, kind, form, {f: v for f, v in values.items() if f not in ROLES})
-
-
-def fields_of(phrasing: str) -> list[str]:
-    """Return the fields of a phrasing in alphabetical order."""
-    return sorted({field for _, field, *_ in Formatter().parse(phrasing) if field})
 
 
 def drawn(rng: random.Random, fields: Sequence[str], generators: Mapping[str, Callable]) -> dict[str, str]:
@@ -78,17 +66,17 @@ def drawn(rng: random.Random, fields: Sequence[str], generators: Mapping[str, Ca
     return values
 
 
-def typed(rng: random.Random, values: Mapping[str, str]) -> dict[str, str]:
+def _typed(rng: random.Random, values: Mapping[str, str]) -> dict[str, str]:
     """Return values as people type them: at times with names and days in lower case."""
     lower = NAMES_AND_DAYS if rng.random() < 0.15 else ()
     return {field: value.lower() if field in lower else value for field, value in values.items()}
 
 
 def _message(prompt: str, source: str, kind: str, form: str, fields: dict[str, str]) -> Example:
-    template = KINDS[kind]
+    template = MESSAGES.kinds[kind]
     subject, body = filled([template["subject"]], fields), filled(template["body"], fields)
     facts = {"kind": kind, "form": form, "fields": fields, "about": template["about"], "source": source}
-    return Example("messages", prompt, written(form, subject, body, fields), facts)
+    return Example("messages", prompt, _written(form, subject, body, fields), facts)
 
 
 def filled(sentences: Sequence[str | Sequence[str]], fields: Mapping[str, str]) -> str:
@@ -96,19 +84,18 @@ def filled(sentences: Sequence[str | Sequence[str]], fields: Mapping[str, str]) 
     chosen = []
     for sentence in sentences:
         alternatives = [sentence] if isinstance(sentence, str) else sentence
-        chosen.append(next(text for text in alternatives if set(fields_of(text)) <= set(fields)))
+        chosen.append(next(text for text in alternatives if set(words.fields_of(text)) <= set(fields)))
     return " ".join(filter(None, chosen)).format(**fields)
 
 
-def written(form: str, subject: str, body: str, fields: Mapping[str, str]) -> str:
+def _written(form: str, subject: str, body: str, fields: Mapping[str, str]) -> str:
     """Return a body as an email with subject, greeting and sign-off, or as a text message."""
     to = fields.get("to")
     if form == "text":
         start = body if re.match(r"I\b", body) else body[0].lower() + body[1:]
         return f"Hi {to}, {start}" if to else body
     greeting, sender = f"Dear {to}," if to else "Hello,", fields.get("sender", PLACEHOLDER)
-    subject = capitalized(subject)
-    return f"Subject: {subject}\n\n{greeting}\n\n{body}\n\nBest regards,\n{sender}"
+    return f"Subject: {capitalized(subject)}\n\n{greeting}\n\n{body}\n\nBest regards,\n{sender}"
 
 
 def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | None:
@@ -116,22 +103,23 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | N
     kind, form, fields = (example.facts[key] for key in ("kind", "form", "fields"))
     targets = {"to", "sender", "text"} if form == "email" else {"to", "email"}
     targets |= {"minutes", "time"} & set(fields) | ({"day"} if {"day", "when"} & set(fields) else set())
-    target, phrasing = rng.choice([pair for pair in FOLLOW_UPS.of(unseen) if pair[0] in targets])
+    target, phrasing = rng.choice([pair for pair in MESSAGES.follow_ups.of(unseen) if pair[0] in targets])
     if target in ("text", "email"):
-        kept = {f: v for f, v in fields.items() if f != "sender"} if target == "text" else fields
-        prompt, form, changed = request(rng, phrasing), target, kept
+        prompt, form, changed = request(rng, phrasing), target, dict(fields)
+        if form == "text":
+            changed.pop("sender", None)
     else:
-        new = drawn(rng, [target], FIELDS)[target]
+        new = FIELDS[target](rng)
         while new.lower() in example.prompt.lower():
-            new = drawn(rng, [target], FIELDS)[target]
-        field, value = ("when", on(new)) if target == "day" and "when" in fields else (target, new)
+            new = FIELDS[target](rng)
+        field, value = ("when", _on(new)) if target == "day" and "when" in fields else (target, new)
         prompt, changed = request(rng, phrasing, new=new), fields | {field: value}
     return _message(prompt, f"{example.facts['source']}\n{prompt}", kind, form, changed)
 
 
 # Names, days and phrases that a message may have only if its request has them. "May" is also a verb, and
 # "the picnic" is part of "the picnic basket".
-_PHRASES = {value for values in TEXT["pools"].values() for value in values if " " in value}
+_PHRASES = {value for values in MESSAGES.pools.values() for value in values if " " in value}
 _PHRASES -= {phrase for phrase in _PHRASES if re.fullmatch(r"(my|the) \w+", phrase)}
 _TERMS = {*words.FIRST_NAMES, *words.DAYS, *words.MONTHS, "tomorrow", "tonight", "yesterday"} | _PHRASES
 _TERM = re.compile(
@@ -154,7 +142,7 @@ def grade(example: Example, answer: str) -> bool:
     the `source`, which is everything that the user has written.
     """
     facts, fields, answer = example.facts, example.facts["fields"], answer.strip()
-    lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    lines = stripped_lines(answer)
     body = (_email_body if facts["form"] == "email" else _text_body)(lines, fields)
     others = [value for field, value in fields.items() if field not in ("to", "sender")]
     sentences = sentences_of(body)
@@ -186,4 +174,39 @@ def _text_body(lines: list[str], fields: Mapping[str, str]) -> str:
     return body if named and not body.startswith(("Subject", "Dear")) else ""
 
 
-TASK = skill("messages", "Emails and text messages", make, grade, follow_up=follow_up)
+def _reply(rng: random.Random, unseen: bool) -> Example:
+    intent, phrasing = REPLIES.asks.pick(rng, unseen)
+    message = rng.choice([message for message in REPLIES.messages.of(unseen) if intent in message])
+    form = "email" if "\n" in phrasing and rng.random() < 0.5 else "text"
+    layout = rng.choice(REPLIES.layouts[form])
+    names = {*message["fields"], *words.fields_of(phrasing + layout)} - {"material", "text", "subject"}
+    names = {name.removesuffix("_on") for name in names}
+    fields = drawn(rng, sorted(names), REPLY_FIELDS)
+    fields |= _other_forms(fields)
+    subject = capitalized(filled([message["subject"]], fields))
+    text = filled([rng.choice(message["texts"])], fields)
+    material = layout.format(**fields, text=text, subject=subject)
+    prompt = request(rng, phrasing, material, **fields)
+    body = filled(message[intent], fields)
+    used = {name: value for name, value in fields.items() if value in body}
+    used |= {name: fields[name] for name in ("to", "sender") if name in fields}
+    source = "\n".join((prompt, *used.values()))
+    facts = {"form": form, "fields": used, "about": REPLIES.about[intent], "source": source}
+    return Example("replies", prompt, _written(form, f"Re: {subject}", body, fields), facts)
+
+
+def _other_forms(fields: dict[str, str]) -> dict[str, str]:
+    """Return the forms of fields as the sender says them and as the reply does."""
+    forms = {}
+    if "new" in fields:
+        forms["new_on"] = _on(fields["new"])
+    if "favor" in fields:
+        forms["favor"] = fields["favor"].format(my="my")
+        forms["favor_back"] = fields["favor"].format(my="your")
+    if "task" in fields:
+        forms["your_task"] = re.sub(r"^my\b", "your", fields["task"])
+    return forms
+
+
+WRITTEN = skill("messages", "Emails and text messages", _from_request, grade, follow_up)
+REPLIED = skill("replies", "Replies to messages", _reply, grade)

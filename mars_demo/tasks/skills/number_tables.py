@@ -6,12 +6,10 @@ The answers have the form of the task `tables` of mars-tiny.
 import random
 
 from mars_demo.tasks.common import Example, concludes, concluding, in_words
-from mars_demo.tasks.skills.common import kinds, request, skill
-from mars_demo.tasks.tables import multiples, parity, times_table
+from mars_demo.tasks.numbers import multiples, parity, times_table
+from mars_demo.tasks.skills.common import request, skill, texts
 
-TABLE, MULTIPLES, PARITY = (
-    kinds("number-tables", f"asks_{which}") for which in ("table", "multiples", "parity")
-)
+TEXT = texts("number-tables")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
@@ -20,22 +18,21 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 def _times_table(rng: random.Random, unseen: bool) -> Example:
     n, rows = rng.randint(2, 12), rng.randint(4, 10)
-    prompt = request(rng, TABLE.pick(rng, unseen), n=n, word=in_words(n), rows=rows)
+    prompt = request(rng, TEXT.asks_table.pick(rng, unseen), n=n, word=in_words(n), rows=rows)
     return concluding("number-tables", prompt, "", times_table(n, rows))
 
 
 def _multiples(rng: random.Random, unseen: bool) -> Example:
     n, steps = rng.randint(2, 12), rng.randint(4, 10)
     details = {"n": n, "word": in_words(n), "double": 2 * n, "triple": 3 * n, "last": n * steps}
-    prompt = request(rng, MULTIPLES.pick(rng, unseen), **details)
+    prompt = request(rng, TEXT.asks_multiples.pick(rng, unseen), **details)
     return concluding("number-tables", prompt, "", multiples(n, steps))
 
 
 def _parity(rng: random.Random, unseen: bool) -> Example:
-    low, odd = rng.randint(1, 80), rng.randrange(2)
+    low, (kind, other) = rng.randint(1, 80), rng.choice((("even", "odd"), ("odd", "even")))
     high = low + rng.randint(6, 19)
-    kind, other = ("odd", "even") if odd else ("even", "odd")
-    prompt = request(rng, PARITY.pick(rng, unseen), kind=kind, other=other, low=low, high=high)
+    prompt = request(rng, TEXT.asks_parity.pick(rng, unseen), kind=kind, other=other, low=low, high=high)
     return concluding("number-tables", prompt, *parity(kind, low, high))
 
 

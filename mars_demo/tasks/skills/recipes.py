@@ -3,27 +3,24 @@
 import random
 import re
 
-from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import and_list, kinds, lines_of, marked, request, skill, texts
+from mars_demo.tasks.common import Example, same
+from mars_demo.tasks.skills.common import and_list, lines_of, marked, request, skill, texts
 
 TEXT = texts("recipes")
-ASKS, FOLLOW_UPS = kinds("recipes"), kinds("recipes", "follow_ups")
-FACTORS, SERVINGS, AMOUNTS = (TEXT[key] for key in ("factors", "servings", "amounts"))
-KITCHENS, LAYOUTS = TEXT["kitchens"], TEXT["layouts"]
 SPELLED = {"tbsp": "tablespoons", "tsp": "teaspoons"}
 BULLETS = ("{}", "{}", "- {}", "- {}", "* {}", "• {}", "{n}. {}", "{n}) {}")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    phrasing, factor = ASKS.pick(rng, unseen), rng.choice(list(FACTORS))
-    kitchen, (base, people) = rng.choice(KITCHENS), rng.choice(SERVINGS[factor])
+    phrasing, factor = TEXT.asks.pick(rng, unseen), rng.choice(list(TEXT.factors))
+    kitchen, (base, people) = rng.choice(TEXT.kitchens), rng.choice(TEXT.servings[factor])
     inline = "{material}" in phrasing and "\n" not in phrasing
     ingredients = _ingredients(rng, kitchen, rng.randint(2, 4 if inline else 6), factor)
     if inline:
         material = rng.choice((and_list, ", ".join))([_amount(*each) for each in ingredients])
     else:
         material = _listed(rng, phrasing, ingredients, title=rng.choice(kitchen["titles"]), base=base)
-    prompt = request(rng, phrasing, material, base=base, people=people, **_named(factor))
+    prompt = request(rng, phrasing, material, base=base, people=people, **TEXT.factors[factor])
     return _example(prompt, ingredients, factor)
 
 
@@ -31,8 +28,10 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return a request to scale the original by another factor."""
     ingredients, old = example.facts["ingredients"], example.facts["factor"]
     odd = any(number % 2 for number, _, _ in ingredients if number)
-    factor = rng.choice([factor for factor in FACTORS if factor != old and not (odd and factor == "half")])
-    return _example(request(rng, FOLLOW_UPS.pick(rng, unseen), **_named(factor)), ingredients, factor)
+    impossible = (old, "half") if odd else (old,)
+    factor = rng.choice([factor for factor in TEXT.factors if factor not in impossible])
+    prompt = request(rng, TEXT.follow_ups.pick(rng, unseen), **TEXT.factors[factor])
+    return _example(prompt, ingredients, factor)
 
 
 def _ingredients(rng: random.Random, kitchen: dict, count: int, factor: str) -> list[tuple]:
@@ -44,7 +43,7 @@ def _ingredients(rng: random.Random, kitchen: dict, count: int, factor: str) -> 
     while len(chosen) < count:
         unit = rng.choice((*units, *units, "tbsp", "tsp", "", ""))
         name = rng.choice(kitchen[unit])
-        number = rng.choice([number for number in AMOUNTS[unit] if not (even and number % 2)])
+        number = rng.choice([number for number in TEXT.amounts[unit] if not (even and number % 2)])
         names = name if isinstance(name, list) else [name, name]
         chosen.setdefault(names[0], (number, spelled.get(unit, unit), names))
     if rng.random() < 0.15:
@@ -66,7 +65,7 @@ def _amount(number: int | None, unit: str, names: list[str]) -> str:
 
 def _listed(rng: random.Random, phrasing: str, ingredients: list[tuple], **header: object) -> str:
     """Return an ingredient list, headed by its number of servings if the phrasing does not state it."""
-    layout, bullet, close = rng.choice(LAYOUTS), rng.choice(BULLETS), rng.random() < 0.25
+    layout, bullet, close = rng.choice(TEXT.layouts), rng.choice(BULLETS), rng.random() < 0.25
     lines = []
     for number, unit, names in ingredients:
         amount, name = _parts(number, unit, names)
@@ -79,13 +78,8 @@ def _listed(rng: random.Random, phrasing: str, ingredients: list[tuple], **heade
     in_a_row = layout == "{amount} {name}" and rng.random() < 0.2
     text = ", ".join(lines) if in_a_row else marked(bullet, lines)
     if "{people}" in phrasing and "{base}" not in phrasing:
-        return f"{rng.choice(TEXT['headers']).format(**header)}\n{text}"
-    return f"{rng.choice(TEXT['titles']).format(**header)}\n{text}" if rng.random() < 0.3 else text
-
-
-def _named(factor: str) -> dict[str, str]:
-    fields = FACTORS[factor]
-    return fields | {"Verb": fields["verb"].capitalize()}
+        return f"{rng.choice(TEXT.headers).format(**header)}\n{text}"
+    return f"{rng.choice(TEXT.titles).format(**header)}\n{text}" if rng.random() < 0.3 else text
 
 
 def _example(prompt: str, ingredients: list[tuple], factor: str) -> Example:
@@ -93,18 +87,14 @@ def _example(prompt: str, ingredients: list[tuple], factor: str) -> Example:
         _amount(number and (number // 2 if factor == "half" else number * int(factor)), unit, names)
         for number, unit, names in ingredients
     ]
-    answer = "\n".join((FACTORS[factor]["head"], *(f"- {line}" for line in scaled)))
-    facts = {"factor": factor, "ingredients": ingredients, "scaled": scaled}
-    return Example("recipes", prompt, answer, facts)
+    answer = "\n".join((TEXT.factors[factor]["head"], *(f"- {line}" for line in scaled)))
+    return Example("recipes", prompt, answer, {"factor": factor, "ingredients": ingredients})
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer has the factor and every ingredient with its new amount, in any order."""
-    head, *lines = [_plain(line) for line in lines_of(answer)] or [""]
-    right = example.facts["scaled"]
-    return head == _plain(FACTORS[example.facts["factor"]]["head"]) and sorted(lines) == sorted(
-        map(_plain, right)
-    )
+def _contents(answer: str) -> tuple[str, list[str]]:
+    """Return the line with the factor and, in alphabetical order, those with ingredients."""
+    head, *lines = [_plain(line) for line in lines_of(answer)]
+    return head, sorted(lines)
 
 
 def _plain(line: str) -> str:
@@ -113,4 +103,4 @@ def _plain(line: str) -> str:
     return re.sub(r"(?<=\d) (?=(g|ml)\b)", "", line.replace(" of ", " "))
 
 
-TASK = skill("recipes", "Recipes for more people", make, grade, follow_up=follow_up)
+TASK = skill("recipes", "Recipes for more people", make, same(_contents), follow_up)

@@ -3,23 +3,15 @@
 import ast
 import random
 
-from mars_demo.tasks.common import Example, syntax_tree
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import is_inline, kinds, python, request, skill, texts, unfenced
-from mars_demo.tasks.skills.material import written
+from mars_demo.tasks.skills.common import is_inline, python, request, skill, texts, unfenced, written
 
-TEXT = texts("records")
-DATACLASS_ASKS, DICTIONARY_ASKS = kinds("records", "asks_dataclass"), kinds("records", "asks_dictionary")
-TESTS_ASKS, CLASSES = kinds("records", "asks_tests"), kinds("records", "classes")
-TYPES = {field: kind for kind, fields in TEXT["fields"].items() for field in fields}
-DEFAULTS = {
-    "str": lambda rng: f'"{rng.choice(TEXT["defaults"])}"',
-    **words.drawings({"int": "{0..99}", "float": "{0..9}.{1..9}", "bool": "{True|False}"}),
-}
-# The forms of a field without a default and with one.
-FIELD_STYLES = TEXT["field_styles"]
+TEXT = texts("records")  # `field_styles` are the forms of a field without a default and with one
+TYPES = {field: kind for kind, fields in TEXT.fields.items() for field in fields}
+DEFAULTS = words.drawings(TEXT.defaults)
 ENTRY_STYLES = ("{}: {}", "{}: {}", "{} = {}", "{} - {}", "{} -> {}", "{}\t{}")
-VALUES = words.drawings(TEXT["values"])
+VALUES = words.drawings(TEXT.values)
 FUNCTIONS = {
     "reverse": lambda word: word[::-1],
     "shout": lambda word: word.upper() + "!",
@@ -47,18 +39,16 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 
 def _dataclass(rng: random.Random, unseen: bool) -> Example:
-    name, phrasing = CLASSES.pick(rng, unseen), DATACLASS_ASKS.pick(rng, unseen)
+    name, phrasing = TEXT.classes.pick(rng, unseen), TEXT.asks_dataclass.pick(rng, unseen)
     types = {key: TYPES[key] for key in rng.sample(list(TYPES), rng.randint(2, 5))}
     if rng.random() < 0.2:  # so that types are copied rather than guessed
         types = {key: rng.choice(list(DEFAULTS)) for key in types}
     keys = sorted(types, key=lambda key: types[key] in DEFAULTS)  # lists first: they have no default
     first_default = rng.choice((len(keys), len(keys), rng.randint(1, len(keys) - 1)))
     defaults = {key: DEFAULTS[types[key]](rng) for key in keys[first_default:] if types[key] in DEFAULTS}
-    spoken = (
-        {kind: rng.choice(calls) for kind, calls in TEXT["spoken"].items()} if rng.random() < 0.3 else {}
-    )
+    spoken = {kind: rng.choice(calls) for kind, calls in TEXT.spoken.items()} if rng.random() < 0.3 else {}
     shown = {key: default.strip('"') if spoken else default for key, default in defaults.items()}
-    styles = rng.choice(FIELD_STYLES)
+    styles = rng.choice(TEXT.field_styles)
     notes = [
         styles[key in defaults].format(key=key, type=spoken.get(kind, kind), default=shown.get(key))
         for key, kind in ((key, types[key]) for key in keys)
@@ -73,7 +63,7 @@ def _dataclass(rng: random.Random, unseen: bool) -> Example:
 
 
 def _dictionary(rng: random.Random, unseen: bool) -> Example:
-    phrasing, (name, group, kind) = DICTIONARY_ASKS.pick(rng, unseen), rng.choice(TEXT["dictionaries"])
+    phrasing, (name, group, kind) = TEXT.asks_dictionary.pick(rng, unseen), rng.choice(TEXT.dictionaries)
     keys = rng.sample(words.GROUPS[group], rng.randint(3, 6))
     values = {key: VALUES[kind](rng) for key in keys}
     is_number = kind in ("int", "float")
@@ -86,7 +76,7 @@ def _dictionary(rng: random.Random, unseen: bool) -> Example:
 
 
 def _tests(rng: random.Random, unseen: bool) -> Example:
-    phrasing, cases = TESTS_ASKS.pick(rng, unseen), rng.choice(TEXT["lists"])
+    phrasing, cases = TEXT.asks_tests.pick(rng, unseen), rng.choice(TEXT.lists)
     name = rng.choice(list(FUNCTIONS))
     inputs = range(2, 50) if name in NUMERIC else words.GROUPS["groceries"]
     pairs = [(value, FUNCTIONS[name](value)) for value in rng.sample(inputs, rng.randint(3, 5))]
@@ -104,13 +94,12 @@ def _literal(value: object) -> str:
 
 
 def _example(prompt: str, code: str, name: str) -> Example:
-    return Example("records", prompt, python(code), {"code": code, "name": name})
+    return Example("records", prompt, python(code), {"name": name})
 
 
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer defines the same value as the right code; neither is run."""
-    name = example.facts["name"]
-    return _defined(unfenced(answer), name) == _defined(example.facts["code"], name)
+    return same(lambda text: _defined(unfenced(text), example.facts["name"]))(example, answer)
 
 
 def _defined(code: str, name: str) -> str | None:
@@ -119,8 +108,8 @@ def _defined(code: str, name: str) -> str | None:
     Return None if the code has anything but imports from `dataclasses` and `typing`, literals and
     dataclasses.
     """
-    tree, imported, defined = syntax_tree(code), set(), {}
-    for node in tree.body if tree else ():
+    imported, defined = set(), {}
+    for node in ast.parse(code).body:
         match node:
             case ast.ImportFrom(module="dataclasses" | "typing", names=names):
                 imported |= {alias.asname or alias.name for alias in names}

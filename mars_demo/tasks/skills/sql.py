@@ -6,26 +6,21 @@ from contextlib import closing
 
 from mars_demo.tasks.common import Example, capitalized
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import kinds, request, skill, texts, unfenced
+from mars_demo.tasks.skills.common import request, skill, texts, unfenced
 
 FUNCTIONS = {"count", "sum", "avg", "min", "max", "round", "lower", "upper", "like"}
 STEPS = 100_000  # most SQLite virtual machine steps per query
 ROWS = 200  # most rows of a result to compare
 DATABASES = 3  # per query, against results that are right by chance
-
-
-SCHEMAS = kinds("sql", "schemas")  # table, columns of names and categories, the categories, numbers
-TABLES = kinds("sql", "tables")  # ways to describe a table
-QUESTIONS = texts("sql")["questions"]  # each with its query
-ASKS = kinds("sql")
+TEXT = texts("sql")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    table, name, category, values, number = SCHEMAS.pick(rng, unseen)
-    ask, question, n = ASKS.pick(rng, unseen), rng.choice(QUESTIONS), rng.randint(2, 90) * 10
+    table, name, category, values, number = TEXT.schemas.pick(rng, unseen)
+    ask, question, n = TEXT.asks.pick(rng, unseen), rng.choice(TEXT.questions), rng.randint(2, 90) * 10
     columns = {"name": name, "category": category, "number": number}
-    blanks = columns | {"table": table, "value": rng.choice(values), "n": n, "m": n + 100}
-    blanks["k"] = rng.randint(2, 9)
+    blanks = {"table": table, "value": rng.choice(values), "n": n, "m": n + 100, "k": rng.randint(2, 9)}
+    blanks |= columns
     wordings = question["unseen" if unseen else "seen"]
     task = rng.choice(wordings["tasks"]).format(**blanks)
     sentences = (f"{capitalized(task)}.", rng.choice(wordings["questions"]).format(**blanks))
@@ -36,7 +31,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     # A request that names the columns itself needs no other description of the table.
     is_described = "{columns}" in ask or "{create}" in ask
     forms = {"typed": ", ".join(typed), "lines": ",\n  ".join(typed), "bars": " | ".join(order)}
-    description = "" if is_described else TABLES.pick(rng, unseen).format(**described, **forms)
+    description = "" if is_described else TEXT.tables.pick(rng, unseen).format(**described, **forms)
     prompt = request(rng, ask, description, **described, question=rng.choice(sentences), task=task)
     query = question["query"].format(**blanks)
     facts = {"query": query, "create": create, "values": values, "columns": [*columns.values()]}

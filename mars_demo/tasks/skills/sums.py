@@ -1,37 +1,34 @@
-"""Sums, differences and products of small numbers, worked out in steps."""
+"""Sums, differences and products of small numbers, and amounts in another unit, worked out in steps."""
 
 import random
 import re
-from collections.abc import Iterable
 
 from mars_demo.core.assets import read_json
-from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import kinds, request, skill, texts
+from mars_demo.tasks.common import Example, concludes, concluding, same
+from mars_demo.tasks.skills.common import request, skill, texts
 from mars_demo.tasks.skills.words import FIRST_NAMES
 
-TEXT = texts("sums")
+# `units` have a singular and a plural, a verb, the smaller unit, and possible factors; a request may leave
+# out the factor of `common` ones.
+SUMS, CONVERSION = texts("sums"), texts("conversion")
 # The phrasings of each kind of calculation, with its sign.
-ASKS = [
-    (kinds("sums", f"asks_{kind}"), sign)
-    for kind, sign in (("two", "+"), ("three", "+"), ("difference", "-"), ("product", "x"))
-]
-FOLLOW_UPS = kinds("sums", "follow_ups")
+ASKS = ((SUMS.asks_two, "+"), (SUMS.asks_three, "+"), (SUMS.asks_difference, "-"), (SUMS.asks_product, "x"))
 # The numbers of verifiable instructions, which are never trained on.
 CHECKED = [{*map(int, re.findall(r"\d+", check["prompt"]))} for check in read_json("checks.json")]
 
 
-def make(rng: random.Random, unseen: bool) -> Example:
+def _sum(rng: random.Random, unseen: bool) -> Example:
     asks, sign = rng.choice(ASKS)
     phrasing = asks.pick(rng, unseen)
     numbers = _numbers(rng, sign, 3 if "{c}" in phrasing else 2)
-    a, b, *rest = numbers
+    a, b, *_ = numbers
     prompt = request(
         rng,
         phrasing,
         **dict(zip("abc", numbers)),
-        sum=rng.choice(TEXT["expressions"][sign]).format(a=a, b=b),
-        end=rng.choice(TEXT["ends"]),
-        things=rng.choice(TEXT["things"].split()),
+        sum=rng.choice(SUMS.expressions[sign]).format(a=a, b=b),
+        end=rng.choice(SUMS.ends),
+        things=rng.choice(SUMS.things.split()),
         who=rng.choice(FIRST_NAMES),
     )
     return _example(prompt, sign, numbers)
@@ -45,7 +42,7 @@ def _numbers(rng: random.Random, sign: str, count: int) -> list[int]:
         elif count == 3:
             numbers = [rng.randint(2, 60), rng.randint(2, 40), rng.randint(2, 30)]
         else:
-            numbers = [rng.randint(2, rng.choice((20, 99))), rng.randint(2, rng.choice((20, 99)))]
+            numbers = [rng.randint(2, rng.choice((20, 99))) for _ in range(2)]
         if sign == "-":
             numbers.sort(reverse=True)
         if {*numbers} not in CHECKED and (sign != "-" or numbers[0] > numbers[1]):
@@ -56,8 +53,7 @@ def _example(prompt: str, sign: str, numbers: list[int]) -> Example:
     steps, result = steps_of(sign, numbers)
     equation = f"{f' {sign} '.join(map(str, numbers))} = {result}."
     answer = equation if steps == equation else f"{steps} So {equation}"
-    facts = {"sign": sign, "numbers": _operands(sign, map(str, numbers)), "result": str(result)}
-    return Example("sums", prompt, answer, facts)
+    return Example("sums", prompt, answer, {"result": result})
 
 
 def steps_of(sign: str, numbers: list[int]) -> tuple[str, int]:
@@ -75,10 +71,8 @@ def _added(a: int, b: int) -> tuple[str, int]:
     if min(a, b) < 10 or not a % 10 or not b % 10:
         return f"{a} + {b} = {a + b}.", a + b
     tens, ones = a // 10 * 10 + b // 10 * 10, a % 10 + b % 10
-    return (
-        f"{a - a % 10} + {b - b % 10} = {tens}. {a % 10} + {b % 10} = {ones}. {tens} + {ones} = {a + b}.",
-        a + b,
-    )
+    parts = f"{a - a % 10} + {b - b % 10} = {tens}. {a % 10} + {b % 10} = {ones}."
+    return f"{parts} {tens} + {ones} = {a + b}.", a + b
 
 
 def _subtracted(a: int, b: int) -> tuple[str, int]:
@@ -90,33 +84,44 @@ def _subtracted(a: int, b: int) -> tuple[str, int]:
 
 
 def _multiplied(a: int, b: int) -> tuple[str, int]:
-    return f"{a} x {b} = {a * b}.", a * b
+    """Multiply tens, ones, and then add both."""
+    tens, ones = a // 10 * 10, a % 10
+    if not tens or not ones:
+        return f"{a} x {b} = {a * b}.", a * b
+    parts = f"{tens} x {b} = {tens * b}. {ones} x {b} = {ones * b}."
+    return f"{parts} {tens * b} + {ones * b} = {a * b}.", a * b
 
 
 STEPS = {"+": _added, "-": _subtracted, "x": _multiplied}
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer ends with the right equation; the order of a sum or product is free."""
-    facts = example.facts
+def _equation(answer: str) -> tuple[str, set[str], list[str]]:
+    """Return the result, the signs and the numbers of the last equation; the order of a sum is free."""
     last = re.split(r"\.\s|\n", answer.strip().removesuffix("."))[-1].strip()
     left, _, right = last.removeprefix("So ").partition(" = ")
-    numbers, signs = _operands(facts["sign"], left.split()[::2]), left.split()[1::2]
-    return (right, numbers, {*signs}) == (facts["result"], facts["numbers"], {facts["sign"]})
+    numbers, signs = left.split()[::2], {*left.split()[1::2]}
+    return right, signs, numbers if signs == {"-"} else sorted(numbers)
 
 
-def _operands(sign: str, numbers: Iterable[str]) -> list[str]:
-    """Return the numbers of a calculation, sorted if their order is free."""
-    return [*numbers] if sign == "-" else sorted(numbers)
-
-
-def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | None:
+def _further(rng: random.Random, example: Example, unseen: bool) -> Example | None:
     """Return a request to add to the result of an example, or to subtract from it."""
-    sign, phrasing = FOLLOW_UPS.pick(rng, unseen)
-    result, n = int(example.facts["result"]), rng.randint(2, 20)
+    sign, phrasing = SUMS.follow_ups.pick(rng, unseen)
+    result, n = example.facts["result"], rng.randint(2, 20)
     if {result, n} in CHECKED or (sign == "-" and n >= result):
         return None
     return _example(request(rng, phrasing, n=n), sign, [result, n])
 
 
-TASK = skill("sums", "Sums in steps", make, grade, follow_up=follow_up)
+def _conversion(rng: random.Random, unseen: bool) -> Example:
+    phrasing = CONVERSION.asks.pick(rng, unseen)
+    is_common = "{factor}" not in phrasing or rng.random() < 0.2
+    unit = rng.choice(CONVERSION.common) if is_common else CONVERSION.units.pick(rng, unseen)
+    one, many, verb, small, factors = unit
+    n, factor = rng.randint(2, 20), rng.choice(factors)
+    prompt = request(rng, phrasing, one=one, many=many, verb=verb, small=small, n=n, factor=factor)
+    steps, amount = steps_of("x", [n, factor])
+    return concluding("conversion", prompt, steps, f"So {n} {many} are {amount} {small}.")
+
+
+CALCULATIONS = skill("sums", "Sums in steps", _sum, same(_equation), _further)
+CONVERSIONS = skill("conversion", "Amounts in another unit", _conversion, concludes)

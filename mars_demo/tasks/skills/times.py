@@ -1,36 +1,34 @@
 """Sums with weekdays and times of day, with the steps."""
 
 import random
-from collections.abc import Callable
-from dataclasses import replace
 
-from mars_demo.tasks.common import DAYS, Example, concludes, concluding, quantity
-from mars_demo.tasks.skills.common import kinds, request, skill
+from mars_demo.tasks.common import DAYS, Example, concludes, quantity
+from mars_demo.tasks.skills.common import request, skill, texts
 
-ASKS, FOLLOW_UPS = kinds("times"), kinds("times", "follow_ups")
+TEXT = texts("times")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    phrasing = ASKS.pick(rng, unseen)
-    key = next(key for key in SUMS if f"{{{key}}}" in phrasing)
-    return _example(rng, phrasing, key, SUMS[key][0](rng))
+    phrasing = TEXT.asks.pick(rng, unseen)
+    kind = next(kind for kind in SUMS if f"{{{kind}}}" in phrasing)
+    return _example(rng, phrasing, kind, SUMS[kind][0](rng))
 
 
 def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return the same kind of sum with other values, which the second request states."""
-    key, old = example.facts["key"], example.facts["values"]
-    phrasings = [ask for ask in FOLLOW_UPS.of(unseen) if any(f"{{{name}}}" in ask for name in old)]
+    kind, old = example.facts["kind"], example.facts["values"]
+    phrasings = [ask for ask in TEXT.follow_ups.of(unseen) if any(f"{{{name}}}" in ask for name in old)]
     phrasing, stated = rng.choice(phrasings), {}
     while stated.items() <= old.items():
-        drawn = SUMS[key][0](rng)
+        drawn = SUMS[kind][0](rng)
         stated = {name: value for name, value in drawn.items() if f"{{{name}}}" in phrasing}
-    return _example(rng, phrasing, key, old | stated)
+    return _example(rng, phrasing, kind, old | stated)
 
 
-def _example(rng: random.Random, phrasing: str, key: str, values: dict[str, str]) -> Example:
-    steps, conclusion = SUMS[key][1](**values)
-    example = concluding("times", request(rng, phrasing, **values), steps, conclusion)
-    return replace(example, facts=example.facts | {"key": key, "values": values})
+def _example(rng: random.Random, phrasing: str, kind: str, values: dict[str, str]) -> Example:
+    steps, conclusion = SUMS[kind][1](**values)
+    facts = {"conclusion": conclusion, "kind": kind, "values": values}
+    return Example("times", request(rng, phrasing, **values), f"{steps} {conclusion}", facts)
 
 
 def _clock(minutes: int) -> str:
@@ -47,8 +45,39 @@ def _time(rng: random.Random) -> int:
     return rng.randrange(7 * 60, 22 * 60, 5)
 
 
-def _draw_weekday(rng: random.Random) -> dict[str, str]:
-    return {"day": rng.choice(DAYS), "days": quantity(rng.randint(1, 7), "day")}
+def _am_or_pm(rng: random.Random) -> dict[str, str]:
+    half, space = rng.choice(("am", "pm")), rng.choice((" ", " ", ""))
+    minute = rng.choice((f":{rng.randrange(0, 60, 5):02}", f":{rng.randrange(60):02}", ""))
+    return {"am_pm": f"{rng.randint(1, 12)}{minute}{space}{half}"}
+
+
+def _of_24_hours(rng: random.Random) -> dict[str, str]:
+    hour, minute = rng.randrange(24), rng.choice((rng.randrange(0, 60, 5), rng.randrange(60)))
+    return {"clock": f"{hour:02}:{minute:02}"}
+
+
+def _start_and_length(rng: random.Random) -> dict[str, str]:
+    return {"start": _clock(_time(rng)), "length": f"{rng.randrange(10, 100, 5)} minutes"}
+
+
+def _two_near(rng: random.Random) -> dict[str, str]:
+    first = _time(rng)
+    return {"first": _clock(first), "last": _clock(first + rng.randrange(5, 65, 5))}
+
+
+def _two_different(rng: random.Random) -> dict[str, str]:
+    either = _time(rng)
+    # Often in the same hour, where the minutes decide.
+    near = either // 60 * 60 + rng.randrange(0, 60, 5)
+    other = rng.choice([time for time in (near, _time(rng), _time(rng)) if time != either] or [either + 60])
+    return {"either": _clock(either), "other": _clock(other)}
+
+
+def _span(rng: random.Random) -> dict[str, str]:
+    hours, minutes = rng.randint(1, 12), rng.choice((0, *range(5, 60, 5)))
+    if hours == 1 and not minutes or rng.random() < 0.4:
+        return {"span": f"{max(hours, 2)} hours"}
+    return {"span": f"{quantity(hours, 'hour')}" + (f" and {minutes} minutes" if minutes else "")}
 
 
 def _weekday(day: str, days: str) -> tuple[str, str]:
@@ -56,12 +85,6 @@ def _weekday(day: str, days: str) -> tuple[str, str]:
     later = [DAYS[(start + n) % 7] for n in range(1, count + 1)]
     steps = ", ".join(f"{day} + {n} = {name}" for n, name in enumerate(later, 1))
     return f"{steps}.", f"So {days} after {day} it is {later[-1]}."
-
-
-def _draw_am_pm(rng: random.Random) -> dict[str, str]:
-    half, space = rng.choice(("am", "pm")), rng.choice((" ", " ", ""))
-    minute = rng.choice((f":{rng.randrange(0, 60, 5):02}", f":{rng.randrange(60):02}", ""))
-    return {"am_pm": f"{rng.randint(1, 12)}{minute}{space}{half}"}
 
 
 def _to_24(am_pm: str) -> tuple[str, str]:
@@ -77,12 +100,6 @@ def _to_24(am_pm: str) -> tuple[str, str]:
     return steps, f"So {am_pm} is {hour:02}:{minute}."
 
 
-def _draw_clock(rng: random.Random) -> dict[str, str]:
-    return {
-        "clock": f"{rng.randrange(24):02}:{rng.choice((rng.randrange(0, 60, 5), rng.randrange(60))):02}"
-    }
-
-
 def _to_12(clock: str) -> tuple[str, str]:
     hour, minute = int(clock[:2]), clock[3:]
     if hour > 12:
@@ -92,10 +109,6 @@ def _to_12(clock: str) -> tuple[str, str]:
     else:
         steps = f"{hour} is less than 12, so am." if hour else "Hour 00 is midnight, so 12 am."
     return steps, f"So {clock} is {hour % 12 or 12}:{minute} {'pm' if hour >= 12 else 'am'}."
-
-
-def _draw_end(rng: random.Random) -> dict[str, str]:
-    return {"start": _clock(_time(rng)), "length": f"{rng.randrange(10, 100, 5)} minutes"}
 
 
 def _end(start: str, length: str) -> tuple[str, str]:
@@ -108,11 +121,6 @@ def _end(start: str, length: str) -> tuple[str, str]:
     return " ".join(steps), f"So {length} after {start} it is {_clock(time)}."
 
 
-def _draw_between(rng: random.Random) -> dict[str, str]:
-    first = _time(rng)
-    return {"first": _clock(first), "last": _clock(first + rng.randrange(5, 65, 5))}
-
-
 def _between(first: str, last: str) -> tuple[str, str]:
     start, end = _minutes(first), _minutes(last)
     before, after = min(end - start, 60 - start % 60), max(0, end - (start // 60 + 1) * 60)
@@ -122,14 +130,6 @@ def _between(first: str, last: str) -> tuple[str, str]:
     return steps, f"So from {first} to {last} it is {before + after} minutes."
 
 
-def _draw_earlier(rng: random.Random) -> dict[str, str]:
-    either = _time(rng)
-    # Often in the same hour, where the minutes decide.
-    near = either // 60 * 60 + rng.randrange(0, 60, 5)
-    other = rng.choice([time for time in (near, _time(rng), _time(rng)) if time != either] or [either + 60])
-    return {"either": _clock(either), "other": _clock(other)}
-
-
 def _earlier(either: str, other: str) -> tuple[str, str]:
     first, last = sorted((either, other), key=_minutes)
     (hour, minute), (later_hour, later_minute) = first.split(":"), last.split(":")
@@ -137,13 +137,6 @@ def _earlier(either: str, other: str) -> tuple[str, str]:
     if hour == later_hour:
         steps = f"Both have hour {hour}. {minute} is less than {later_minute}."
     return steps, f"So {first} is earlier than {last}."
-
-
-def _draw_span(rng: random.Random) -> dict[str, str]:
-    hours, minutes = rng.randint(1, 12), rng.choice((0, *range(5, 60, 5)))
-    if hours == 1 and not minutes or rng.random() < 0.4:
-        return {"span": f"{max(hours, 2)} hours"}
-    return {"span": f"{quantity(hours, 'hour')}" + (f" and {minutes} minutes" if minutes else "")}
 
 
 def _to_minutes(span: str) -> tuple[str, str]:
@@ -156,15 +149,14 @@ def _to_minutes(span: str) -> tuple[str, str]:
 
 
 # Kinds of sums by a field of their phrasings: functions for values, and for steps and conclusion.
-SUMS: dict[str, tuple[Callable[[random.Random], dict[str, str]], Callable[..., tuple[str, str]]]] = {
-    "days": (_draw_weekday, _weekday),
-    "am_pm": (_draw_am_pm, _to_24),
-    "clock": (_draw_clock, _to_12),
-    "length": (_draw_end, _end),
-    "first": (_draw_between, _between),
-    "other": (_draw_earlier, _earlier),
-    "span": (_draw_span, _to_minutes),
+SUMS = {
+    "days": (lambda rng: {"day": rng.choice(DAYS), "days": quantity(rng.randint(1, 7), "day")}, _weekday),
+    "am_pm": (_am_or_pm, _to_24),
+    "clock": (_of_24_hours, _to_12),
+    "length": (_start_and_length, _end),
+    "first": (_two_near, _between),
+    "other": (_two_different, _earlier),
+    "span": (_span, _to_minutes),
 }
 
-
-TASK = skill("times", "Days and times", make, concludes, follow_up=follow_up)
+TASK = skill("times", "Days and times", make, concludes, follow_up)

@@ -5,23 +5,22 @@ import re
 
 from mars_demo.tasks.common import Example, sentences_of
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import kinds, new_numbers, request, skill, texts
+from mars_demo.tasks.skills.common import new_numbers, request, skill, texts
 from mars_demo.tasks.skills.passages import values
 
 TEXT = texts("titles")
-ASKS, KINDS, LINES = kinds("titles"), kinds("titles", "kinds"), TEXT["lines"]
 SMALL = "a an and for in of on the to with".split()  # uncapitalized in titles
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    kind = KINDS.pick(rng, unseen)
+    kind = TEXT.kinds.pick(rng, unseen)
     slots = _values(rng)
     more = rng.sample(kind["more"], rng.randint(0, min(3, len(kind["more"]))))
     body = " ".join([rng.choice(kind["texts"]), *more]).format(**slots)
     if kind["what"] == "email" and rng.random() < 0.5:
         body = _as_letter(rng, body, slots["first"])
-    line = rng.choice(LINES[kind["what"]])
-    prompt = request(rng, ASKS.pick(rng, unseen), body, what=kind["what"], line=line)
+    line = rng.choice(TEXT.lines[kind["what"]])
+    prompt = request(rng, TEXT.asks.pick(rng, unseen), body, what=kind["what"], line=line)
     title = kind["title"].format(**{slot: _in_title_case(value) for slot, value in slots.items()})
     facts = {
         "keys": [slots[key] for key in kind["keys"]],
@@ -32,9 +31,9 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 
 def _values(rng: random.Random) -> dict[str, str]:
-    slots = values(rng) | {slot: rng.choice(possible) for slot, possible in TEXT["slots"].items()}
+    slots = values(rng) | {slot: rng.choice(possible) for slot, possible in TEXT.slots.items()}
     for team, city in (("team", "city"), ("team2", "city2")):
-        slots[team] = f"{slots[city]} {rng.choice(TEXT['slots']['mascot'])}"
+        slots[team] = f"{slots[city]} {rng.choice(TEXT.slots['mascot'])}"
     slots["score"] = f"{rng.randint(3, 6)}:{rng.randint(0, 2)}"
     return slots
 

@@ -4,34 +4,35 @@ import random
 import re
 from collections.abc import Sequence
 
-from mars_demo.tasks.common import Example, capitalized
+from mars_demo.tasks.common import Example, capitalized, same
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import kinds, lines_of, plain, request, skill, texts
+from mars_demo.tasks.skills.common import lines_of, request, skill, texts
 
 TEXT = texts("todo")
-ASKS, FOLLOW_UPS = kinds("todo"), kinds("todo", "follow_ups")
-TALK, GROCERIES = TEXT["talk"], words.GROUPS["groceries"]
+GROCERIES = words.GROUPS["groceries"]
 _FURTHER = ("Also", "Oh", "And", "Then")  # beginnings of a sentence that follows another one
-_DONE = r"(?:[-*•] *)?\[x\]"
-_OPEN = r"(?:[-*•] *\[ ?\]|[-*•]|\[ ?\])"
+_LINE = re.compile(
+    r"((?P<number>\d+)[.)]|(?P<done>([-*•] *)?\[x\])|[-*•] *\[ ?\]|[-*•]|\[ ?\]) +(?P<item>.*)",
+    re.IGNORECASE,
+)
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    form, phrasing = ASKS.pick(rng, unseen)
+    form, phrasing = TEXT.asks.pick(rng, unseen)
     what = rng.choice(("groceries", "lacking")) if form == "shopping" else "tasks"
     items = _items(rng, what, rng.randint(2, 6))
-    prompt = request(rng, phrasing, _talk(rng, TALK[what].of(unseen), items))
+    prompt = request(rng, phrasing, _talk(rng, TEXT.talk[what].of(unseen), items))
     return _list(prompt, {"what": what, "numbered": form == "plan", "items": items, "done": []})
 
 
 def _items(rng: random.Random, what: str, count: int) -> list[str]:
     """Return groceries, or tasks of which some have a time."""
     if what != "tasks":
-        amounts = TEXT["amounts"] if what == "groceries" else ["{}"]
+        amounts = TEXT.amounts if what == "groceries" else ["{}"]
         return [rng.choice(amounts).format(name) for name in rng.sample(GROCERIES, count)]
     names = {"name": rng.choice(words.FIRST_NAMES), "city": rng.choice(words.CITIES)}
-    tasks = rng.sample(TEXT["tasks"], count)
-    return [task.format(**names) + rng.choice(TEXT["times"]) for task in tasks]
+    tasks = rng.sample(TEXT.tasks, count)
+    return [task.format(**names) + rng.choice(TEXT.times) for task in tasks]
 
 
 def _talk(rng: random.Random, talk: dict[str, list], items: Sequence[str]) -> str:
@@ -45,7 +46,7 @@ def _talk(rng: random.Random, talk: dict[str, list], items: Sequence[str]) -> st
         sentences = [stem.format(item) for stem, item in zip(stems, items)]
     for _ in range(rng.choice((0, 0, 1, 2))):
         if sentences[-1].endswith((".", "!", "?")):
-            sentences.insert(rng.randint(0, len(sentences)), rng.choice(TEXT["talk"]["chat"]))
+            sentences.insert(rng.randint(0, len(sentences)), rng.choice(TEXT.talk["chat"]))
     return " ".join(sentences)
 
 
@@ -61,9 +62,9 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return a request to tick, add or remove an item."""
     facts, items = example.facts, example.facts["items"]
     changes = {"add", "remove"} if facts["numbered"] else {"add", "remove", "done"}
-    change, phrasing = rng.choice([pair for pair in FOLLOW_UPS.of(unseen) if pair[0] in changes])
+    change, phrasing = rng.choice([pair for pair in TEXT.follow_ups.of(unseen) if pair[0] in changes])
     place = rng.randrange(len(items))
-    item, nth = items[place], TEXT["ordinals"][place]
+    item, nth = items[place], TEXT.ordinals[place]
     new = _items(rng, facts["what"], 1)[0]
     while new in items:
         new = _items(rng, facts["what"], 1)[0]
@@ -76,17 +77,13 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     return _list(prompt, facts | changed[change])
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer lists exactly these items, with numbers or ticks where they are due."""
-    facts, lines = example.facts, lines_of(answer)
-    if len(lines) != len(facts["items"]):
-        return False
-    for number, (line, item) in enumerate(zip(lines, facts["items"]), 1):
-        mark = rf"{number}[.)]" if facts["numbered"] else _DONE if item in facts["done"] else _OPEN
-        listed = re.fullmatch(rf"{mark} +(.*)", line, re.IGNORECASE)
-        if not listed or plain(listed[1]) != plain(item):
-            return False
-    return True
+def _lines(answer: str) -> list[tuple[str | None, bool, list[str]]]:
+    """Return the number of each item, whether it is ticked, and its words in lower case."""
+    lines = [_LINE.fullmatch(line) for line in lines_of(answer)]
+    if not all(lines):
+        raise ValueError("other lines than items")
+    items = [re.findall(r"[\w'’-]+", line["item"].lower()) for line in lines]
+    return [(line["number"], bool(line["done"]), item) for line, item in zip(lines, items)]
 
 
-TASK = skill("todo", "To-do lists", make, grade, follow_up=follow_up)
+TASK = skill("todo", "To-do lists", make, same(_lines), follow_up)

@@ -11,13 +11,12 @@ from mars_demo.tasks.skills.common import texts
 Draw = Callable[[random.Random], str]
 
 _WORDS = texts("words")
-FIRST_NAMES, LAST_NAMES = _WORDS["first_names"].split(), _WORDS["last_names"].split()
-CITIES, STREETS, MONTHS = _WORDS["cities"].split(), _WORDS["streets"].split(), _WORDS["months"].split()
-PRODUCTS, COMPANIES = _WORDS["products"], _WORDS["companies"]
+FIRST_NAMES, LAST_NAMES = _WORDS.first_names.split(), _WORDS.last_names.split()
+CITIES, STREETS, MONTHS = _WORDS.cities.split(), _WORDS.streets.split(), _WORDS.months.split()
+PRODUCTS, COMPANIES = _WORDS.products, _WORDS.companies
 GIFTS = [product for product in PRODUCTS if product[0] not in "aeiou"]  # with the article "a"
 ONE_GIFT = [gift for gift in GIFTS if not gift.endswith("s")]
-GROUPS = {name: group.split() for name, group in _WORDS["groups"].items()}
-LONG_DATE = _WORDS["dates"][0]
+GROUPS = {name: group.split() for name, group in _WORDS.groups.items()}
 GROUPS |= {"cities": CITIES, "names": FIRST_NAMES}
 
 
@@ -43,7 +42,7 @@ def dated(day: datetime.date, form: str) -> str:
 def any_date(rng: random.Random) -> str:
     """Return a date in one of several forms."""
     day = date(rng)
-    return dated(day, rng.choice(_WORDS["dates"]))
+    return dated(day, rng.choice(_WORDS.dates))
 
 
 # What a field of a pattern draws, by its name.
@@ -62,8 +61,13 @@ NAMED: dict[str, Draw] = {
     "a job": one_of([job for job in GROUPS["jobs"] if job[0] not in "aeiou"]),  # with the article "a"
     "email": email,
     "date": any_date,
-    "long date": lambda rng: dated(date(rng), LONG_DATE),
+    "long date": lambda rng: dated(date(rng), _WORDS.dates[0]),
 }
+
+
+def fields_of(pattern: str) -> list[str]:
+    """Return the fields of a pattern in its order."""
+    return [field for _, field, *_ in Formatter().parse(pattern) if field]
 
 
 def drawing(pattern: str | Sequence[str], named: Mapping[str, Draw] = NAMED) -> Draw:
@@ -75,21 +79,20 @@ def drawing(pattern: str | Sequence[str], named: Mapping[str, Draw] = NAMED) -> 
     if not isinstance(pattern, str):
         draws = [drawing(one, named) for one in pattern]
         return lambda rng: rng.choice(draws)(rng)
-    parts = []
-    for literal, field, *_ in Formatter().parse(pattern):
-        parts += [lambda _, literal=literal: literal] if literal else []
-        parts += [_drawn_field(field, named)] if field is not None else []
-    return parts[0] if len(parts) == 1 else lambda rng: "".join(part(rng) for part in parts)
+    parts = [(text, _drawn_field(field, named)) for text, field, *_ in Formatter().parse(pattern)]
+    return lambda rng: "".join(text + draw(rng) for text, draw in parts)
 
 
-def _drawn_field(field: str, named: Mapping[str, Draw]) -> Draw:
+def _drawn_field(field: str | None, named: Mapping[str, Draw]) -> Draw:
+    if field is None:  # after the last field
+        return lambda _: ""
     if ".." in field:
         low, high, *step = map(int, field.split(".."))
         return lambda rng: str(rng.randrange(low, high + 1, *step))
     return one_of(field.split("|")) if "|" in field else named[field]
 
 
-for _name, _pattern in _WORDS["patterns"].items():  # later ones may name earlier ones
+for _name, _pattern in _WORDS.patterns.items():  # later ones may name earlier ones
     NAMED[_name] = drawing(_pattern)
 person, clock, address, price = (NAMED[name] for name in ("person", "clock", "address", "price"))
 

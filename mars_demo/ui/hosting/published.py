@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from huggingface_hub import constants
@@ -102,7 +103,7 @@ class Published(Member):
 
     def _downloaded(self, then: Callable[[], None]) -> None:
         try:
-            hub.fetch(self.name, self.report)
+            hub.fetch(self.name, partial(self.report, "fetching"))
         except hub.Cancelled:
             self.report("offered")
         except ValueError as error:

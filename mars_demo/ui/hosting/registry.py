@@ -29,7 +29,6 @@ from mars_demo.models.facts import facts
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.pool import Member, Pool, unload
 from mars_demo.models.precision import dense_dtype
-from mars_demo.ui.hosting.main_thread import MAIN
 from mars_demo.ui.hosting.published import Published
 from mars_demo.ui.hosting.storage import pathless, storage
 
@@ -66,7 +65,7 @@ class Registry(Pool):
 
     def __init__(self):
         self._trained: dict[str, Trained] = {}
-        self._changing = threading.RLock()
+        self._reserving = threading.Lock()
         self._caller: str | None = None  # in the other process
         self._serve(bundled())
 
@@ -165,7 +164,7 @@ class Registry(Pool):
             ValueError: if there are too many models of other visitors.
         """
         owner = self.visitor() or secrets.token_hex(16)  # nobody can use a model trained without a session
-        with self._changing:
+        with self._reserving:
             self.delete_of(owner)
             if len(self._trained) >= LIMITS.trained:
                 raise ValueError(
@@ -189,9 +188,7 @@ class Registry(Pool):
 
     def delete(self, name: str) -> None:
         """Delete a visitor's model and its files; a run that uses it goes on."""
-        with self._changing:
-            model = self._trained.pop(name, None)
-        if model:
+        if model := self._trained.pop(name, None):
             unload(model)
             for file in model.files:
                 file.unlink(missing_ok=True)
@@ -222,7 +219,7 @@ class Registry(Pool):
 
 
 def _measured(load: Callable[[], Checkpoint]) -> Checkpoint:
-    return measured(MAIN.run(load))
+    return measured(load())
 
 
 def _load(model: Trained, device: str | None = None) -> Checkpoint:

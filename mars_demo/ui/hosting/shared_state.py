@@ -8,7 +8,7 @@ import mmap
 import time
 import weakref
 from collections import deque
-from typing import Any
+from typing import Any, ClassVar
 
 STATES = 1 << 16  # more than all sessions can have
 WIDTH = 8  # numbers per state
@@ -25,19 +25,14 @@ class Number:
         self.default = default
 
     def __set_name__(self, owner: type[SharedState], name: str):
-        self.index = [*_numbers(owner)].index(name)
+        self.index = len(owner.numbers)
+        owner.numbers = owner.numbers | {name: self}
 
     def __get__(self, shared: SharedState | None, owner: type[SharedState]) -> Any:
         return self if shared is None else _memory[shared._slot * WIDTH + self.index]
 
     def __set__(self, shared: SharedState, value: float) -> None:
         _memory[shared._slot * WIDTH + self.index] = value
-
-
-def _numbers(owner: type) -> dict[str, Number]:
-    """Return the numbers of a `SharedState` class by name, beginning with those of its bases."""
-    attributes = (pair for one in reversed(owner.__mro__) for pair in vars(one).items())
-    return {name: value for name, value in attributes if isinstance(value, Number)}
 
 
 class SharedState:
@@ -48,18 +43,19 @@ class SharedState:
     until: the time, in seconds of `time.monotonic`, from which on the state counts as stopped.
     """
 
+    numbers: ClassVar[dict[str, Number]] = {}  # by name, those of the bases first
     until = Number(math.inf)
     _halted = Number(False)
 
     def __init__(self):
         self._slot = _free.popleft()
         weakref.finalize(self, _free.append, self._slot)
-        for number in _numbers(type(self)).values():
+        for number in self.numbers.values():
             number.__set__(self, number.default)
 
     def __deepcopy__(self, memo: dict) -> SharedState:
         copied = type(self)()
-        for name in _numbers(type(self)):
+        for name in self.numbers:
             setattr(copied, name, getattr(self, name))
         others = {name: value for name, value in vars(self).items() if name != "_slot"}
         vars(copied).update(copy.deepcopy(others, memo))

@@ -5,10 +5,10 @@ The app removes its folder when it exits, and the folders of killed apps when it
 
 import atexit
 import contextlib
+import functools
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,17 +31,16 @@ class Storage:
 
     def __init__(self, parent: Path):
         parent.mkdir(parents=True, exist_ok=True)
-        for folder in parent.glob(f"{PREFIX}*"):
-            _remove_if_abandoned(folder)
+        for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
+            if not lock.parent.is_symlink():
+                with contextlib.suppress(Timeout, OSError), FileLock(lock, timeout=0):
+                    shutil.rmtree(lock.parent, ignore_errors=True)
         self.root = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         self._lock = FileLock(self.root / LOCK)
         self._lock.acquire()
         self._process = os.getpid()
+        self.gradio = self.root / "gradio"
         atexit.register(self.close)
-
-    @property
-    def gradio(self) -> Path:
-        return self.root / "gradio"
 
     def folder(self) -> Path:
         """Make and return a new folder."""
@@ -77,17 +76,6 @@ class Storage:
             self._lock.release()
 
 
-def _remove_if_abandoned(folder: Path) -> None:
-    """Remove a folder if its process has ended."""
-    if folder.is_symlink() or not (folder / LOCK).is_file():
-        return  # another program's, or still being made
-    try:
-        with FileLock(folder / LOCK, timeout=0):
-            shutil.rmtree(folder, ignore_errors=True)
-    except (Timeout, OSError):
-        return
-
-
 @contextlib.contextmanager
 def pathless(folder: Path | str, name: str) -> Iterator[None]:
     """Replace the server's folder by `name` in error messages.
@@ -102,18 +90,12 @@ def pathless(folder: Path | str, name: str) -> Iterator[None]:
         raise ValueError(text) from error
 
 
-_storage: Storage | None = None
-_opening = threading.Lock()
-
-
+@functools.cache
 def storage() -> Storage:
     """Return the storage of this process; the first call makes it and moves Gradio's folder into it.
 
     A page calls this before it is built, since Gradio reads its folder then.
     """
-    global _storage
-    with _opening:
-        if _storage is None:
-            _storage = Storage(Path(os.environ.get(GRADIO) or tempfile.gettempdir()))
-            os.environ[GRADIO] = str(_storage.gradio)
-        return _storage
+    made = Storage(Path(os.environ.get(GRADIO) or tempfile.gettempdir()))
+    os.environ[GRADIO] = str(made.gradio)
+    return made

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from mars_demo.core.names import TINY
 from mars_demo.core.trace import Run, read_text
-from mars_demo.evaluation import trainings
+from mars_demo.evaluation import paper_tables, trainings
 from mars_demo.show import recordings
 from mars_demo.ui import forwards
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.lessons import comparing, tables
+from mars_demo.ui.lessons import tables
 from mars_demo.ui.lessons.parts import HIDDEN, shown
 from mars_demo.ui.mask_settings import QUESTION, SENTENCE
 from mars_demo.ui.masks import Sentence, draw
@@ -36,11 +36,6 @@ def worked_step(element: dict) -> dict[str, dict]:
 def stage(element: dict) -> dict[str, dict]:
     """Show a recorded run with some of its modes."""
     return {"stage": shown(value=_lines(runs(element["run"], element["modes"])))}
-
-
-def race(element: dict) -> dict[str, dict]:
-    """Show a recorded run, with a slider and buttons to race it again."""
-    return stage(element) | {"live": shown()}
 
 
 def training(element: dict) -> dict[str, dict]:
@@ -99,7 +94,7 @@ def choice(element: dict) -> dict[str, dict]:
     """Show a choice of runs, pictures or charts, the first of them, and their table and speeds, if any."""
     titles = [option["title"] for option in element["options"]]
     which = shown(choices=titles, value=titles[0], label=element["label"])
-    timed = {"measured": shown(value=tables.speeds(element["speeds"]))} if "speeds" in element else {}
+    timed = {"numbers": shown(value=tables.speeds(element["speeds"]))} if "speeds" in element else {}
     tabled = tables.rows(element) if "rows" in element else {}
     return {"which": which} | timed | tabled | chosen(element, 0)
 
@@ -111,14 +106,19 @@ def chosen(element: dict, index: int) -> dict[str, dict]:
     return {"words": shown(value=option["words"])} | draw(option)
 
 
+def alternatives(element: dict) -> list[dict[str, dict]]:
+    """Return all figures that an element offers a choice of."""
+    if element["kind"] == "comparison":
+        return [tables.compared(number) for number in paper_tables.TITLES]
+    return [chosen(element, index) for index, _ in enumerate(element.get("options", ()))]
+
+
 KINDS: dict[str, Callable[[dict], dict[str, dict]]] = {
     "stage": stage,
-    "race": race,
     "grid": grid,
     "choice": choice,
     "worked-step": worked_step,
     "costs": tables.costs,
-    "answers": comparing.answers,
     "table": tables.rows,
     "comparison": tables.comparison,
     "cache-block": tables.cache_block,

@@ -3,7 +3,6 @@
 import gradio as gr
 
 from mars_demo.show import recordings
-from mars_demo.ui.controls import RunButtons, tau_slider, text_table
 from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.stage import Stage
 
@@ -14,14 +13,8 @@ class Parts:
     """The components beside a chapter, an attribute for each of `NAMES`, in their order on the page."""
 
     def __init__(self):
-        with gr.Group(visible=False) as self.live:
-            self.tau = tau_slider("lesson-tau")
-            self.buttons = RunButtons("lesson-")
         self.which = gr.Radio([], type="index", elem_id="which")
         self.words = gr.Markdown(elem_id="which-words")
-        with gr.Group(visible=False) as self.asking:
-            self.prompt = gr.Dropdown([], label="Prompt", filterable=False, elem_id="lesson-prompt")
-            self.asking_buttons = RunButtons("answers-")
         self.stage = Stage(elem_id="lesson-stage", empty="The recorded run is being loaded.")
         self.grid = Drawing("grid", elem_id="lesson-grid")
         self.worked_step = Drawing("worked_step")
@@ -29,7 +22,6 @@ class Parts:
             1, MOST_POSITIONS, 1, step=1, label="Positions per forward", elem_id="lesson-positions"
         )
         self.tokens = gr.Slider(1, 9, 1, step=0.1, label="Tokens per forward", elem_id="lesson-tokens")
-        self.answers = text_table("answers", "Answers", ["140px", "46%", "30%"])
         least, most = recordings.CACHE_BLOCKS
         self.cache_block = gr.Slider(
             least, most, step=4, label="Positions per cache block (B_cache)", elem_id="cache-block"
@@ -37,22 +29,18 @@ class Parts:
         self.schedule = Drawing("schedule")
         self.choice = gr.Dropdown([], label="The paper's tables", filterable=False, elem_id="choice")
         self.plot = gr.Plot(show_label=False)
-        self.our_plot = gr.Plot(show_label=False)
-        self.paper_table = gr.Markdown(elem_id="paper-table", elem_classes="numbers")
-        self.our_table = gr.Markdown(elem_id="our-table", elem_classes="numbers")
         self.table = gr.Markdown(elem_id="lesson-table")
+        self.numbers = gr.Markdown(elem_id="lesson-numbers", elem_classes="numbers")
         self.forward = gr.Slider(1, 9, 1, step=1, label="Forward", visible=False, elem_id="lesson-forward")
         self.lens = Drawing("lens", elem_id="lesson-lens", visible=False)
-        self.measured = gr.Markdown(elem_id="measured", elem_classes="numbers")
 
     def __getitem__(self, names: tuple[str, ...]) -> list:
         return [getattr(self, name) for name in names]
 
 
 NAMES = (
-    "live", "which", "words", "asking", "prompt", "stage", "grid", "worked_step", "positions", "tokens",
-    "answers", "cache_block", "schedule", "choice", "plot", "our_plot", "paper_table", "our_table", "table",
-    "forward", "lens", "measured",
+    "which", "words", "stage", "grid", "worked_step", "positions", "tokens", "cache_block", "schedule",
+    "choice", "plot", "table", "numbers", "forward", "lens",
 )  # fmt: skip
 HIDDEN = {name: {"visible": False} for name in NAMES}
 

@@ -10,10 +10,9 @@ from mars_demo.ui import plots
 from mars_demo.ui.lessons.parts import shown
 
 PAPER = read_json("paper_tables.json")
-COMPARED = ("plot", "our_plot", "paper_table", "our_table")  # the parts that a choice of table changes
+COMPARED = ("numbers", "plot")  # the parts that a choice of table changes
 BATCHES = 5  # the paper's table with the speeds of cache blocks
 MOST_MASKS = 16  # of a block
-NOT_MEASURED = "This table has not been measured here yet."
 
 
 def rows(element: dict) -> dict[str, dict]:
@@ -29,33 +28,34 @@ def chart(element: dict) -> dict[str, dict]:
     """
     if element["figure"] == "quality":
         return {"plot": shown(value=plots.paper_sft_loss(PAPER["table3_sft_loss"]))}
-    return {"plot": shown(value=plots.ar_share(range(1, MOST_MASKS + 1), element.get("block_size", 4)))}
+    return {"plot": shown(value=plots.ar_share(range(1, MOST_MASKS + 1)))}
 
 
 def comparison(element: dict) -> dict[str, dict]:
     """Show a choice of the paper's tables, and the first of them."""
     choices = [(title, number) for number, title in paper_tables.TITLES.items()]
-    first = choices[0][1]
+    _, first = choices[0]
     return {"choice": shown(choices=choices, value=first)} | compared(first)
 
 
 def compared(number: int) -> dict[str, dict]:
-    """Show a table of the paper and the same table measured here, with charts if it sweeps τ."""
-    theirs = sourced("The paper", paper_tables.paper(number))
-    ours = sourced("Here", paper_tables.here(number))
-    charts = [None, None]
+    """Show a table of the paper and the same table measured here, with a chart if it sweeps τ."""
+    plot = {"visible": False}
     if number == paper_tables.SWEEP:
-        charts[0] = plots.frontier(paper_tables.paper_curves(), f"the paper, Table {number}")
-        if curves := paper_tables.our_curves():
-            charts[1] = plots.frontier(curves, "here, mars-tiny")
-    values = zip(COMPARED, [*charts, theirs, ours])
-    return {name: {"visible": value is not None, "value": value} for name, value in values}
+        curves = {f"paper, {name}": points for name, points in paper_tables.paper_curves().items()}
+        curves |= {f"mars-tiny, {name}": points for name, points in paper_tables.our_curves().items()}
+        plot = shown(value=plots.curves(curves))
+    return {"numbers": shown(value=both(number)), "plot": plot}
 
 
-def sourced(title: str, measurements: tuple[DataFrame, str] | None) -> str:
-    """Return a titled Markdown table with its source, or a message if it has not been measured."""
-    if not measurements:
-        return f"#### {title}\n\n{NOT_MEASURED}"
+def both(number: int) -> str:
+    """Return a table of the paper and the same table measured here as Markdown."""
+    theirs = sourced(paper_tables.TITLES[number], paper_tables.paper(number))
+    return f"{theirs}\n\n{sourced('Here', paper_tables.here(number))}"
+
+
+def sourced(title: str, measurements: tuple[DataFrame, str]) -> str:
+    """Return a titled Markdown table with its source."""
     frame, source = measurements
     return f"#### {title}\n\n{table(frame)}\n\nSource: {source}."
 
@@ -71,7 +71,7 @@ def costs(element: dict) -> dict[str, dict]:
         "tokens": shown(value=start["tokens"]),
         "plot": shown(value=plots.costs(element["curves"])),
         "table": shown(value=divided(element, **start)),
-        "measured": shown(value=speeds(element["speeds"])),
+        "numbers": shown(value=speeds(element["speeds"])),
     }
 
 
@@ -106,15 +106,3 @@ def cache_block(element: dict) -> dict[str, dict]:
     return {"cache_block": shown(value=size), "schedule": shown(value=recordings.batched(size))} | compared(
         BATCHES
     )
-
-
-def scheduled(size: float) -> str:
-    """Return the schedules with cache blocks of `size` positions.
-
-    Raises:
-        ValueError: if the size is outside of the slider's range.
-    """
-    least, most = recordings.CACHE_BLOCKS
-    if not least <= size <= most:
-        raise ValueError(f"A cache block has {least} to {most} positions here, not {size}.")
-    return recordings.batched(int(size))

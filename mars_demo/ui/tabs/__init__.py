@@ -7,7 +7,6 @@ import gradio as gr
 
 from mars_demo.static.standalone.replay import replay_page
 from mars_demo.ui import branches
-from mars_demo.ui.controls import model_list
 from mars_demo.ui.race_settings import first, recorded_runs
 from mars_demo.ui.stage import Stage
 
@@ -23,8 +22,7 @@ class Page:
     text, model: the prompt and the model list of the Race tab.
     requested: a state whose change starts a race.
     shown, point, prompt: the sweep of the Frontier tab, and the chosen point and prompt.
-    open_race, race_prompt: its buttons that open the Race tab with them.
-    race_extremes: the same for the slowest and the fastest prompt of the visitor.
+    race_prompt: its button that races them.
     """
 
     def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs):
@@ -33,17 +31,12 @@ class Page:
         self.text = gr.Textbox(
             first()[0], label="Prompt", lines=3, max_lines=8, elem_id="prompt", render=False
         )
-        self.model = model_list("model", render=False)
+        self.model = gr.Dropdown([], label="Model", elem_id="model", render=False)
         self.requested, self.shown = gr.State(render=False), gr.State(render=False)
         self.point = gr.Dropdown(
             [], label="Point (a row of the table)", elem_id="frontier-point", render=False
         )
-        self.open_race = gr.Button("Race with this point", elem_id="frontier-race", render=False)
         self.prompt = gr.Dropdown(
             [], label="Prompt (a row of the answers)", elem_id="frontier-prompt", render=False
         )
         self.race_prompt = gr.Button("Race this prompt", elem_id="frontier-race-prompt", render=False)
-        self.race_extremes = {
-            name: gr.Button(elem_id=f"frontier-race-{name}", render=False)
-            for name in ("slowest", "fastest")
-        }

@@ -1,33 +1,30 @@
 """The Frontier tab: accuracy against speed, a point per setting, recorded or measured on the page.
 
-On a visitor's own prompts it shows a verdict and a table instead of the chart.
+On a visitor's own prompts it shows a verdict instead of the chart.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 import gradio as gr
-from gradio.processing_utils import save_bytes_to_cache
 from pandas import DataFrame
 
 from mars_demo.core.acceptance import CRITERIA
+from mars_demo.core.cache_folder import cache_folder
 from mars_demo.core.scheduler import BACKGROUND, WAITING
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
-from mars_demo.evaluation.frontier import ACROSS, Frontier, Outcome, Point, parse_taus
-from mars_demo.evaluation.journal import folder
+from mars_demo.evaluation.frontier import ACROSS, Frontier, Outcome, parse_taus
 from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.evaluation.task_sets import TASK_SETS
+from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.ui import own_prompts, plots
 from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, in_queue, text_table
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.knobs import Knobs
-from mars_demo.ui.own_prompts import OwnFrontier, Prompt
 from mars_demo.ui.tabs import Page
 
 TITLE = "Frontier"
@@ -49,49 +46,22 @@ WAITS = "Waiting for a race or another run."
 LONGEST_ANSWER = f"answers end at {Request.max_new_tokens} tokens"
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
 FILE = "frontier.json"
-AUP = "Accuracy under parallelism (AUP; AR alone has its accuracy in percent): {}. "
-KINDS = {  # of the answers of a point
-    "wrong": lambda point: point.wrong,
-    "different from AR": lambda point: point.different,
-    "all": lambda point: point.outcomes,
-}
-
-
-@dataclass(frozen=True, eq=False)  # a new object is a change of the page's state, even if it is equal
-class Shown:
-    """The sweep on the page, and its source in words."""
-
-    frontier: Frontier
-    about: str
-
-    @property
-    def is_own(self) -> bool:
-        """Return whether the prompts are the visitor's, each measured alone, as in a race."""
-        return isinstance(self.frontier, OwnFrontier)
-
-    def point(self, name: str | None) -> Point | None:
-        points = self.frontier.points
-        return next((point for point in points if self.frontier.name(point.setting) == name), None)
-
-    def extreme(self, name: str) -> tuple[str, str | None]:
-        """Return the judged point of own prompts, and the slowest or fastest prompt at it, if any."""
-        one = self.frontier.extremes().get(name) if self.is_own else None
-        return self.frontier.name(own_prompts.JUDGED), one and self.frontier.prompts[one.number]
 
 
 def described(frontier: Frontier) -> str:
-    """Return the prompts, tasks and batch size of a frontier in words."""
-    return f"{len(frontier.prompts)} prompts, {frontier.title}, in batches of {frontier.size}"
+    """Return the prompts, tasks, batch size and machine of a frontier in words."""
+    prompts = f"{len(frontier.prompts)} prompts, {frontier.title}, in batches of {frontier.size}"
+    return f"{prompts}. {frontier.machine}."
 
 
 # ------------------------------------------------------------------------------ recorded results
 
 
-def opened(model: str | None, tasks: str, raced: str | None):
+def opened(model: str | None, tasks: str):
     """List the models when the tab is opened; the first time, show the first one with records."""
-    names = list(dict.fromkeys([*MODELS.names(), *([raced] if raced else [])]))  # with the visitor's own
+    names = [name for _, name in MODELS.choices() if not MODELS.offer(name)]
     if model:
-        return gr.Dropdown(choices=names), gr.skip(), gr.skip(), gr.skip()
+        return gr.Dropdown(choices=names), *[gr.skip()] * 4
     model = next((name for name in names if _recorded(name)), names[0])
     return gr.Dropdown(choices=names, value=model), *choose(model, tasks)
 
@@ -104,148 +74,121 @@ def choose(model: str, tasks: str):
     return tasks, *recorded(model, tasks)
 
 
-def recorded(model: str, tasks: str) -> tuple[Shown, None]:
-    """Show the recorded points of a model on a task set, or a message that there are none."""
+def recorded(model: str, tasks: str) -> tuple[Frontier, gr.Dropdown, str]:
+    """Return a model's recorded points on a task set, a choice of them, and their source or absence."""
     if tasks == own_prompts.NAME:
-        return Shown(own_prompts.nothing(model), "Paste your prompts and press “Measure here”."), None
-    frontiers = _recorded(model)
-    if frontier := frontiers.get(tasks):
-        origin = results.origin(results.read(FILE))
-        about = f"Recorded on {described(frontier)}. {frontier.machine}. Source: {origin}"
-        return Shown(frontier, about), None
-    titles = ", ".join(frontier.title for frontier in frontiers.values())
-    others = f" It has results for: {titles}." if titles else ""
-    about = (
-        f"No recorded results for {model} on these tasks.{others} "
-        f"Press “Measure here”, or record results with `{RECORDS}`."
-    )
-    return Shown(Frontier(model, tasks, TASK_SETS[tasks].title, ROWS, "", ()), about), None
+        frontier, about = own_prompts.nothing(model), "Paste your prompts and press “Measure here”."
+    elif frontier := (frontiers := _recorded(model)).get(tasks):
+        about = f"Recorded on {described(frontier)} Source: {results.origin(results.read(FILE))}"
+    else:
+        frontier = Frontier(model, tasks, TASK_SETS[tasks].title, ROWS, "", ())
+        titles = ", ".join(one.title for one in frontiers.values())
+        others = f" It has results for: {titles}." if titles else ""
+        about = (
+            f"No recorded results for {model} on these tasks.{others} "
+            f"Press “Measure here”, or record results with `{RECORDS}`."
+        )
+    return frontier, _points(frontier, is_new=True), about
+
+
+def _points(frontier: Frontier, is_new: bool) -> gr.Dropdown:
+    """Return the choice of a point: none of a new frontier, and of own prompts the point of the verdict."""
+    chosen = {"value": None} if is_new else {}
+    if frontier.points and frontier.tasks == own_prompts.NAME:
+        chosen = {"value": own_prompts.JUDGED.title}
+    return gr.Dropdown(choices=[point.setting.title for point in frontier.points], **chosen)
 
 
 def _recorded(model: str) -> dict[str, Frontier]:
     """Return a model's recorded frontiers by task set."""
-    sweeps = (results.read(FILE) or {"sweeps": []})["sweeps"]
+    sweeps = results.read(FILE)["sweeps"]
     return {each["tasks"]: Frontier.read(each) for each in sweeps if each["model"] == model}
 
 
 # --------------------------------------------------------------------------------- measured here
 
 
-def checked(limit: float, taus: str) -> tuple[int, list[float]]:
-    """Return the number of prompts and the grid of τ.
-
-    Raises:
-        ValueError: if one of them is out of range.
-    """
-    if not (isinstance(limit, int | float) and 1 <= limit <= LARGEST and limit == int(limit)):
-        raise ValueError(f"The number of prompts must be a whole number from 1 to {LARGEST}, not {limit}.")
-    grid = parse_taus(str(taus))
-    if len(grid) > MOST_TAUS:
-        raise ValueError(f"The τ grid has {len(grid)} numbers; at most {MOST_TAUS} are measured here.")
-    return int(limit), grid
-
-
 def measure(
-    model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], pasted: str, knobs: Knobs
+    model: str, tasks: str, limit: float, taus: str, criteria: list[str], pasted: str, knobs: Knobs
 ) -> Iterator[tuple]:
-    """Sweep in the background; yield the growing frontier, the chosen point, and the progress."""
-    said = 0.0
+    """Sweep in the background; yield the growing frontier, a choice of points, its source, and progress."""
     if tasks == own_prompts.NAME:
-        swept = _measured(model, own_prompts.parse(pasted or ""), knobs)
+        start = partial(own_prompts.Races, prompts=own_prompts.parse(pasted or ""))
     else:
-        swept = _swept(model, tasks, *checked(limit, taus), list(criteria), knobs)
-    with closing(swept) as steps:
+        start = partial(_sweep, tasks=tasks, limit=int(limit), criteria=criteria, taus=_grid_of(taus))
+    said, still = 0.0, [gr.skip()] * 3
+    with closing(_swept(model, start, knobs)) as steps:
         for step in steps:
             frontier, message = (None, WAITS) if step is WAITING else step
             if frontier:
-                yield Shown(frontier, about(frontier)), gr.skip() if frontier.points else None, message
+                choice = _points(frontier, is_new=not frontier.points)
+                yield frontier, choice, about(frontier), message
             elif step is WAITING or time.monotonic() - said > EVERY:
                 said = time.monotonic()
-                yield gr.skip(), gr.skip(), message
+                yield *still, message
             if step is WAITING and knobs.stopped:
-                yield gr.skip(), gr.skip(), "Stopped."
+                yield *still, "Stopped."
                 return
+    yield *still, message
+
+
+def _grid_of(taus: str) -> list[float]:
+    """Return the grid of τ.
+
+    Raises:
+        ValueError: if it is invalid or too large.
+    """
+    grid = parse_taus(taus or "")
+    if len(grid) > MOST_TAUS:
+        raise ValueError(f"The τ grid has {len(grid)} numbers; at most {MOST_TAUS} are measured here.")
+    return grid
+
+
+def _sweep(checkpoint: Checkpoint, tasks: str, limit: int, criteria: list[str], taus: list[float]) -> Sweep:
+    settings = grid(checkpoint, criteria, taus)
+    return Sweep(checkpoint, tasks, limit, settings, size=ROWS, folder=cache_folder("sweeps"))
 
 
 def about(frontier: Frontier) -> str:
     """Return the source of a frontier that was measured here and, of own prompts, the verdict before it."""
-    if isinstance(frontier, OwnFrontier):
-        return f"{frontier.verdict()} Each prompt is raced alone; {LONGEST_ANSWER}. {frontier.machine}."
-    return f"Measured on this page on {described(frontier)}. {frontier.machine}."
-
-
-@on_gpu(lambda *_: LONGEST, BACKGROUND)
-def _measured(model: str, prompts: list[Prompt], knobs: Knobs) -> Iterator[tuple[Frontier | None, str]]:
-    """Yield the frontier of own prompts after each of them, and the progress, as `_swept` does."""
-    checkpoint, count = MODELS.load(model), len(prompts)
-    frontier = own_prompts.nothing(model)
-    with closing(own_prompts.measure(checkpoint, prompts)) as steps:
-        for step in steps:
-            frontier = step or frontier
-            yield step, f"{len(frontier.prompts)} of {count} prompts measured."
-            if knobs.stopped:
-                break
-    done = len(frontier.prompts)
-    yield frontier, f"{'Measured' if done == count else 'Stopped'}: {done} of {count} prompts."
+    if frontier.tasks == own_prompts.NAME:
+        conditions = f"Each prompt is raced alone; {LONGEST_ANSWER}. {frontier.machine}."
+        return f"{own_prompts.verdict(frontier)} {conditions}"
+    return f"Measured on this page on {described(frontier)}"
 
 
 @on_gpu(lambda *_: LONGEST, BACKGROUND)
 def _swept(
-    model: str, tasks: str, limit: int, taus: list[float], criteria: list[str], knobs: Knobs
+    model: str, start: Callable[[Checkpoint], Sweep | own_prompts.Races], knobs: Knobs
 ) -> Iterator[tuple[Frontier | None, str]]:
     """Yield the frontier, whenever it has changed, and the progress, until the sweep ends or is stopped."""
-    checkpoint = MODELS.load(model)
-    settings = grid(checkpoint, criteria, taus)
-    sweep = Sweep(checkpoint, tasks, limit, settings, size=ROWS, folder=folder())
-    yield sweep.frontier, "Measuring."
+    sweep = start(MODELS.load(model))
+    shown, message = sweep.frontier, "Measuring."
+    yield shown, message
     with closing(iter(sweep)) as steps:
         for step in steps:
-            setting, answered = step.setting.title, f"{step.answered} of {step.prompts} prompts answered"
-            message = f"Point {step.number} of {step.settings}: {setting}; {answered}."
-            yield sweep.frontier if step.point else None, message
+            message = str(step)
+            yield None if sweep.frontier is shown else sweep.frontier, message
+            shown = sweep.frontier
             if knobs.stopped:
-                break
-    count = len(sweep.frontier.points)
-    ended = "Measured" if count == len(settings) else "Stopped"
-    yield sweep.frontier, f"{ended}: {count} point{'s' * (count != 1)} on {described(sweep.frontier)}."
+                yield None, f"Stopped. {message}"
+                return
+    yield None, f"Measured. {message}"
 
 
 # ------------------------------------------------------------------------------------- the page
 
 
-def draw(shown: Shown, across: str, paper: bool):
-    """Draw the sweep: its source, the chart, the CSV file, the table, and the choice of a point."""
-    frontier, is_listed = shown.frontier, bool(shown.frontier.prompts)
-    is_charted = is_listed and not shown.is_own
-    areas, chart, csv = _charted(frontier, across, paper) if is_charted else ("", gr.skip(), gr.skip())
+def draw(frontier: Frontier, across: str):
+    """Draw a sweep: the chart, except of own prompts, and the table."""
+    is_listed = bool(frontier.points)
+    is_charted = is_listed and frontier.tasks != own_prompts.NAME
     return (
-        areas + shown.about,
         gr.Column(visible=is_charted),
+        plots.sweep(frontier, across) if is_charted else gr.skip(),
         gr.Column(visible=is_listed),
-        gr.Row(visible=is_listed and shown.is_own),
-        *(_extremes(frontier) if is_listed and shown.is_own else [gr.skip()] * 2),
-        chart,
-        csv,
         frontier.table(),
-        gr.Dropdown(choices=[frontier.name(point.setting) for point in frontier.points]),
     )
-
-
-def _extremes(frontier: OwnFrontier) -> list[str]:
-    """Return the labels of the buttons that race the slowest and the fastest prompt."""
-    return [
-        f"Race the {name} prompt ({frontier.speed_up(one):.2f}×)"
-        for name, one in frontier.extremes().items()
-    ]
-
-
-def _charted(frontier: Frontier, across: str, paper: bool) -> tuple:
-    """Return the areas under the curves in words, the chart, and the CSV file."""
-    areas = ", ".join(f"{criterion} {area:.0f}" for criterion, area in frontier.aup().items())
-    csv = frontier.frame().to_csv(index=False).encode()
-    name = f"frontier-{Path(frontier.model).name}.csv"
-    file = save_bytes_to_cache(csv, name, str(storage().gradio))
-    return AUP.format(areas) if areas else "", plots.sweep(frontier, across, paper), file
 
 
 def ask(tasks: str):
@@ -259,35 +202,30 @@ def pick(event: gr.SelectData) -> str:
     return event.row_value[0]
 
 
-def look(shown: Shown, title: str | None):
-    """List the answers of a point: the wrong ones, or else those that differ from AR's, or else all."""
-    point = shown.point(title)
+def look(frontier: Frontier, title: str | None):
+    """List the answers of a point, and their prompts for the choice of one.
+
+    Wrong answers come first, then those that differ from AR's; of own prompts, the slowest.
+    """
+    point = frontier.named(title)
     if point is None:
-        return gr.Column(visible=False), gr.skip(), gr.skip(), gr.skip()
-    counts = {kind: len(of(point)) for kind, of in KINDS.items()}
-    if all(one.right is None for one in point.outcomes):
-        del counts["wrong"]
-    kind = next((kind for kind, count in counts.items() if count), "all")
-    choices = [(f"{kind} ({count})", kind) for kind, count in counts.items()]
-    return gr.Column(visible=True), gr.Radio(choices, value=kind), *list_answers(shown, title, kind)
-
-
-def list_answers(shown: Shown, title: str | None, kind: str):
-    """List the answers of one kind, and their prompts for the choice of one."""
-    outcomes = KINDS[kind](shown.point(title))
-    prompts = [shown.frontier.prompts[one.number] for one in outcomes]
+        return gr.Column(visible=False), gr.skip(), gr.Dropdown(value=None)
+    is_own = frontier.tasks == own_prompts.NAME
+    order = frontier.speed_up if is_own else lambda one: (one.right is not False, one.leaves is None)
+    outcomes = sorted(point.outcomes, key=order)
+    prompts = [frontier.prompts[one.number] for one in outcomes]
     texts = ["(text not recorded)" if one.text is None else one.text for one in outcomes]
-    graded = [", ".join(comparisons(shown, one)) for one in outcomes]
-    table = {"prompt": prompts, "answer": texts, "result": graded}
-    return DataFrame(table), gr.Dropdown(choices=prompts, value=None)
+    graded = [", ".join(comparisons(frontier, one)) for one in outcomes]
+    table = DataFrame({"prompt": prompts, "answer": texts, "result": graded})
+    return gr.Column(visible=True), table, gr.Dropdown(choices=prompts)
 
 
-def comparisons(shown: Shown, one: Outcome) -> Iterator[str]:
+def comparisons(frontier: Frontier, one: Outcome) -> Iterator[str]:
     """Yield how an answer compares with the right answer and with AR."""
     if one.right is not None:
         yield "✓ right" if one.right else "✗ wrong"
-    if shown.is_own:
-        yield f"{shown.frontier.speed_up(one):.2f}× AR"
+    if one.seconds is not None:
+        yield f"{frontier.speed_up(one):.2f}× AR"
     if one.leaves is not None:
         yield f"differs from AR at token {one.leaves + 1}"
 
@@ -337,25 +275,15 @@ class Results:
     def __init__(self, page: Page):
         page.shown.render()
         with gr.Column(visible=False) as self.drawn:
-            with gr.Row(elem_classes="level"):
-                self.across = gr.Radio(
-                    ACROSS, value=ACROSS[0], label="Accuracy against", scale=5, elem_id="frontier-across"
-                )
-                with gr.Column(scale=3, min_width=220):
-                    self.paper = gr.Checkbox(label="Show the paper's τ sweep", elem_id="frontier-paper")
-                self.csv = gr.DownloadButton("CSV", min_width=80, elem_id="frontier-csv")
+            self.across = gr.Radio(
+                ACROSS, value=ACROSS[0], label="Accuracy against", elem_id="frontier-across"
+            )
             self.chart = gr.Plot(show_label=False, elem_id="frontier-chart")
         self.about = gr.Markdown(elem_id="frontier-about")
         with gr.Column(visible=False) as self.listed:
             self.table = text_table("frontier-table", "Points")
-            with gr.Row(visible=False) as self.extremes:
-                for button in page.race_extremes.values():
-                    button.render()
-            with gr.Row(elem_classes="level"):
-                page.point.render()
-                page.open_race.render()
+            page.point.render()
         with gr.Column(visible=False) as self.details:
-            self.kind = gr.Radio([], label="Answers of this point", elem_id="frontier-kind")
             self.answers = text_table("frontier-answers", "Answers", ["38%", "38%", "24%"])
             with gr.Row(elem_classes="level"):
                 page.prompt.render()
@@ -363,7 +291,7 @@ class Results:
 
 
 def build(page: Page, tab: gr.Tab) -> None:
-    """Build the tab's components and events; the Race tab connects its buttons that open a race."""
+    """Build the tab's components and events; the Race tab connects its button that starts a race."""
     gr.Markdown(INTRODUCTION, elem_classes="intro")
     with gr.Row(elem_id="frontier-page"):
         with gr.Column(scale=2, min_width=280):
@@ -374,24 +302,21 @@ def build(page: Page, tab: gr.Tab) -> None:
     chosen, shown = [c.model, c.tasks], [page.shown, page.point]
     # In the queue: Gradio's page hears of a changed state from queued events only.
     latest = {**MAY_WARN, "trigger_mode": "always_last"}
-    tab.select(opened, [*chosen, page.model], [*chosen, *shown], **MAY_WARN)
-    c.model.input(choose, chosen, [c.tasks, *shown], **latest)
-    c.tasks.input(recorded, chosen, shown, **latest)
+    tab.select(opened, chosen, [*chosen, *shown, r.about], **MAY_WARN)
+    c.model.input(choose, chosen, [c.tasks, *shown, r.about], **latest)
+    c.tasks.input(recorded, chosen, [*shown, r.about], **latest)
     c.tasks.input(ask, c.tasks, [c.pasted, c.grid], **LIVE)
     c.buttons.on(
         c.buttons.run.click,
         measure,
         [c.model, c.tasks, c.limit, c.taus, c.criteria, c.pasted],
-        [*shown, c.said],
+        [*shown, r.about, c.said],
         model=c.model,
         **in_queue("sweeps", c.tasks),
     )
-    drawn = [r.about, r.drawn, r.listed, r.extremes, *page.race_extremes.values()]
-    drawn += [r.chart, r.csv, r.table, page.point]
-    changes = [page.shown.change, r.across.input, r.paper.input]
-    gr.on(changes, draw, [page.shown, r.across, r.paper], drawn, **LIVE)
-    answers = [r.answers, page.prompt]
+    drawn = [r.drawn, r.chart, r.listed, r.table]
+    gr.on([page.shown.change, r.across.input], draw, [page.shown, r.across], drawn, **LIVE)
     r.table.select(pick, None, page.point, **LIVE)
-    page.point.change(look, shown, [r.details, r.kind, *answers], **LIVE)
-    r.kind.input(list_answers, [*shown, r.kind], answers, **LIVE)
+    changes = [page.shown.change, page.point.change]
+    gr.on(changes, look, shown, [r.details, r.answers, page.prompt], **LIVE)
     r.answers.select(pick, None, page.prompt, **LIVE)

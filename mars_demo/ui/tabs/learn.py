@@ -2,15 +2,10 @@
 
 import gradio as gr
 
-from mars_demo.core.names import BASE, TINY
 from mars_demo.show import recordings
 from mars_demo.show.scripts import call
-from mars_demo.ui import race_settings, racing
-from mars_demo.ui.controls import LIVE, QUIET, in_turns
-from mars_demo.ui.generation import DEFAULTS
-from mars_demo.ui.history import History
-from mars_demo.ui.knobs import Knobs, set_tau
-from mars_demo.ui.lessons import comparing, figures, tables
+from mars_demo.ui.controls import LIVE, QUIET
+from mars_demo.ui.lessons import figures, tables
 from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
 from mars_demo.ui.lessons.parts import NAMES, Parts
 from mars_demo.ui.tabs import Page
@@ -41,42 +36,23 @@ def turn(at: int | None, by: int, request: gr.Request):
 
 def choose(at: int, index: int):
     """Show one of the runs, pictures or charts that a chapter offers."""
-    element = _element(at, "choice")
-    if not 0 <= index < len(element["options"]):
-        raise ValueError("This chapter has no such choice.")
-    updates = dict.fromkeys(CHOSEN, {"visible": False}) | figures.chosen(element, index)
+    updates = dict.fromkeys(CHOSEN, {"visible": False}) | figures.chosen(CHAPTERS[at]["element"], index)
     return [gr.update(**update) for update in updates.values()]
 
 
 def look(at: int, forward: int) -> str:
     """Return the lens of another forward of the open chapter."""
-    return figures.lens_of(_element(at, "lens"), forward)
+    return figures.lens_of(CHAPTERS[at]["element"], forward)
 
 
 def divide(at: int, positions: float, tokens: float) -> str:
     """Return the speed-ups of the open chapter's costs of forwards."""
-    return tables.divided(_element(at, "costs"), int(positions), tokens)
+    return tables.divided(CHAPTERS[at]["element"], int(positions), tokens)
 
 
 def compare(number: int):
     """Show the chosen table and its charts."""
     return [gr.update(**update) for update in tables.compared(number).values()]
-
-
-def compete(at: int, knobs: Knobs):
-    """Race the prompt of the chapter, with the τ of its own slider."""
-    element = _element(at, "race")
-    entry = recordings.entry(element["run"])
-    context = (entry["prompt"], entry["model"], element["modes"], "", History())
-    yield from racing.compete(*context, *DEFAULTS.values(), knobs)
-
-
-def _element(at: int, kind: str) -> dict:
-    """Return the figure of the open chapter; events may come from the chapter before it."""
-    element = CHAPTERS[at]["element"]
-    if element["kind"] != kind:
-        raise ValueError("This chapter has no such figure.")
-    return element
 
 
 # ------------------------------------------------------------------------------------- the page
@@ -103,30 +79,4 @@ def build(page: Page, tab: gr.Tab) -> None:
     parts.forward.input(look, [number, parts.forward], parts.lens, **LIVE)
     for slider in (parts.positions, parts.tokens):
         slider.input(divide, [number, parts.positions, parts.tokens], parts.table, **LIVE)
-    parts.cache_block.input(tables.scheduled, parts.cache_block, parts.schedule, **LIVE)
-    _run(parts, number)
-
-
-def _run(parts: Parts, number: gr.State) -> None:
-    """Connect the buttons that run models: the race of one chapter, and the answers of another."""
-    buttons, tau = parts.buttons, parts.tau
-    buttons.on(
-        buttons.run.click,
-        compete,
-        [number],
-        parts.stage,
-        settings=[tau, gr.State(race_settings.WATCH)],
-        model=gr.State(TINY),
-        show_progress="hidden",
-        **in_turns(),
-    )
-    tau.input(set_tau, [buttons.knobs, tau], None, **LIVE)
-    parts.asking_buttons.on(
-        parts.asking_buttons.run.click,
-        comparing.compare,
-        [parts.prompt],
-        parts.answers,
-        model=gr.State(BASE),
-        show_progress="hidden",
-        **in_turns(),
-    )
+    parts.cache_block.input(recordings.batched, parts.cache_block, parts.schedule, **LIVE)

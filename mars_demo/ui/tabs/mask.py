@@ -7,7 +7,7 @@ import gradio as gr
 from mars_demo.show.scripts import call
 from mars_demo.ui import forwards
 from mars_demo.ui.branches import read_one
-from mars_demo.ui.controls import LIVE, QUIET, model_list
+from mars_demo.ui.controls import LIVE, QUIET
 from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.mask_settings import (
@@ -113,7 +113,7 @@ class Controls:
         self.layer = gr.Slider(1, 4, 1, step=1, label="Layer", interactive=False, elem_id="layer")
         self.head = gr.Slider(0, 4, 0, step=1, label="Head (0: mean)", interactive=False, elem_id="head")
         self.lens = gr.Checkbox(False, label="Show each layer's prediction", elem_id="look-inside")
-        self.model = model_list("mask-model")
+        self.model = gr.Dropdown([], label="Model", elem_id="mask-model")
 
     def __getitem__(self, names: tuple[str, ...]) -> list:
         return [getattr(self, name) for name in names]

@@ -9,6 +9,7 @@ from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.modes import GUESSED_WINDOW
 from mars_demo.decoding.request import Request
+from mars_demo.evaluation.frontier import Frontier
 from mars_demo.show.scripts import call
 from mars_demo.ui import api, branches, race_settings
 from mars_demo.ui.controls import (
@@ -74,55 +75,38 @@ def put_example(event: gr.EventData):
 
 
 def take_branch(event: gr.EventData):
-    """Return the requested branch, its model, and its τ for the slider."""
+    """Return the requested branch, and its τ for the slider."""
     branch = branches.branch_request(event)
-    settings = branch.run.settings
-    return branch, settings.model, gr.skip() if branch.run.tau is None else branch.run.tau
+    return branch, gr.skip() if branch.run.tau is None else branch.run.tau
 
 
-def take(shown, title: str | None):
-    """Open this tab with the model, mode, τ and criterion of a point; keep those that it lacks.
+def take(history: History, frontier: Frontier, title: str | None, prompt: str | None):
+    """Open this tab with the model, mode, τ and criterion of a point, keeping those that it lacks.
 
-    Decoding is greedy. As in a sweep, every forward has the mode's default window; on own prompts, the
-    window is chosen for each forward.
+    A prompt of the sweep begins a new conversation. Decoding is greedy. As in a sweep, every forward has
+    the mode's default window; if prompts were raced alone, the window is chosen for each forward.
 
     Raises:
-        gr.Error: if no point is chosen, or its model is not served.
+        gr.Error: if no point or no prompt is chosen.
     """
-    point, model = shown.point(title), shown.frontier.model
-    if point is None:
-        raise gr.Error("Choose a point first.", print_exception=False)
-    if model not in MODELS.names() and not MODELS.own(model):
-        raise gr.Error(f"Unknown model {model!r}.", print_exception=False)
+    point, model = frontier.named(title), frontier.model
+    if point is None or not prompt:
+        raise gr.Error("Choose a point and a prompt first.", print_exception=False)
     setting, generation = point.setting, dict(DEFAULTS)
-    if (is_raced := setting.mode in MODES.values()) and not shown.is_own:
+    if (is_raced := setting.mode in MODES.values()) and frontier.size > 1:
         generation["window"] = Request(setting.mode).fitted(MODELS.load(model)).window
     generation["criterion"] = setting.criterion or gr.skip()
+    history.put([])
     return (
         gr.Tabs(selected="race"),
         gr.Dropdown(choices=MODELS.choices(), value=model),
         [setting.mode] if is_raced else gr.skip(),
         _threshold(setting.tau),
         *generation.values(),
+        prompt,
+        "",
+        _request(),
     )
-
-
-def take_prompt(history: History, shown, title: str | None, prompt: str | None):
-    """Do the same, and race in a new conversation with a prompt of the sweep.
-
-    Raises:
-        gr.Error: as `take` does, or if no prompt is chosen.
-    """
-    if not prompt:
-        raise gr.Error("Choose a prompt first.", print_exception=False)
-    taken = take(shown, title)
-    history.put([])
-    return *taken, prompt, "", _request()
-
-
-def take_extreme(name: str, history: History, shown):
-    """Do the same with the slowest or the fastest of the visitor's own prompts."""
-    return take_prompt(history, shown, *shown.extreme(name))
 
 
 # ------------------------------------------------------------------------------ the conversation
@@ -263,22 +247,17 @@ def _converse(page: Page, c: Controls, history: gr.State) -> None:
     replied = page.stage.reply(reply, history, c.prompt, **WITH_DATA)
     replied.then(None, None, None, js=FOCUS_PROMPT, **IN_BROWSER)
     page.stage.history(show_history, history, c.system, **WITH_DATA)
-    for examples in c.choice.examples:
-        examples.click(None, None, None, js=NEW_CONVERSATION, **IN_BROWSER)
+    c.choice.examples.click(None, None, None, js=NEW_CONVERSATION, **IN_BROWSER)
 
 
 def _race(page: Page, c: Controls, history: gr.State) -> None:
     """Connect the events that start a race, or set the controls to those of a point of the frontier."""
     repeated = [c.prompt, c.tau, c.system, *c.generation, page.requested]
     page.stage.again(again, history, repeated, **MAY_WARN)
-    chosen, settings = [page.shown, page.point], [page.tabs, c.model, c.modes, c.tau, *c.generation]
-    outputs = [*settings, c.prompt, c.system, page.requested]
-    opened = page.open_race.click(take, chosen, settings, **MAY_WARN)
-    page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)
-    for name, button in page.race_extremes.items():
-        button.click(partial(take_extreme, name), [history, page.shown], outputs, **MAY_WARN)
-    for shown in (opened.success, page.requested.change):
-        shown(None, None, None, js=call("showStage"), **IN_BROWSER)
+    chosen = [history, page.shown, page.point, page.prompt]
+    outputs = [page.tabs, c.model, c.modes, c.tau, *c.generation, c.prompt, c.system, page.requested]
+    page.race_prompt.click(take, chosen, outputs, **MAY_WARN)
+    page.requested.change(None, None, None, js=call("showStage"), **IN_BROWSER)
 
     start = partial(gr.on, [c.buttons.run.click, c.prompt.submit, page.requested.change])
     start(None, c.settings, None, js=call("writeRace", True), **IN_BROWSER)
@@ -297,15 +276,14 @@ def _race(page: Page, c: Controls, history: gr.State) -> None:
 
 def _branch(page: Page, c: Controls, history: gr.State) -> None:
     """Connect the event that continues a run with another token."""
-    branch, model = gr.State(None), gr.State(None)
-    taken = page.stage.branch(take_branch, None, [branch, model, c.tau], **MAY_WARN)
+    branch = gr.State(None)
+    taken = page.stage.branch(take_branch, None, [branch, c.tau], **MAY_WARN)
     c.buttons.on(
         taken.success,
         branches.go_on,
         [branch, history],
         page.stage,
         settings=[c.tau, c.watch],
-        model=model,
         show_progress="hidden",
         **in_turns(),
     )

@@ -1,20 +1,18 @@
-"""The Train tab: live training of a small MARS model, with results before and after."""
+"""The Train tab: live training of a small MARS model."""
 
 import math
 import secrets
 import time
 import zipfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 import gradio as gr
-from gradio.processing_utils import save_file_to_cache
 
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.names import BASE, TINY
 from mars_demo.evaluation import trainings
 from mars_demo.evaluation.training_record import PROBE_PROMPTS, held_out
-from mars_demo.evaluation.trainings import PRESETS
+from mars_demo.evaluation.trainings import PRESETS, RECIPE
 from mars_demo.show.scripts import call
 from mars_demo.ui.controls import (
     IN_BROWSER,
@@ -32,36 +30,23 @@ from mars_demo.ui.hosting.registry import MODELS, Trained
 from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.stage import Stage
 from mars_demo.ui.tabs import Page
-from mars_demo.ui.training import MINUTE, Comparison, Session, base_model, watched
+from mars_demo.ui.training import MINUTE, Session, base_model, watched
 
 TITLE = "Train"
 WEIGHT = 2  # bytes of a saved weight
-COPIES = 3  # of the weights on the disk: the folder, the zip, and Gradio's copy of the zip
+COPIES = 2  # of the weights on the disk: the folder and the zip
 PAUSE_OFF = {"value": "Pause", "interactive": False}
-RECIPE = ("objective", "block_size", "sft_weight", "data", "steps", "learning_rate")
-
-
-def settings_of(values: Sequence) -> dict:
-    """Return the settings of a training with a new seed, from the values of `RECIPE`.
-
-    Raises:
-        ValueError: if a setting is out of range, or training is switched off.
-    """
-    if not LIMITS.train_steps:
-        raise ValueError("Training is switched off here; run the app on your own machine to train.")
-    return trainings.settings(**dict(zip(RECIPE, values)), seed=secrets.randbelow(2**31))
 
 
 def zipped(model: Trained) -> str:
     """Write the checkpoint as a zip into Gradio's folder, from which it is deleted with the model."""
-    archive = model.folder.with_name(f"{model.name}.zip")
+    archive = storage().gradio / f"{model.name}.zip"
+    archive.parent.mkdir(exist_ok=True)
+    model.files.append(archive)
     with zipfile.ZipFile(archive, "w") as zipped:  # uncompressed: weights would not shrink
         for file in sorted(model.folder.rglob("*")):
             zipped.write(file, file.relative_to(model.folder))
-    served = save_file_to_cache(archive, str(storage().gradio))
-    archive.unlink()
-    model.files.append(Path(served))
-    return served
+    return str(archive)
 
 
 # ---------------------------------------------------------------------------- settings while it runs
@@ -157,49 +142,40 @@ class Training:
         constants = {"stage": "growing", "recordings": trainings.index()}
         self.curves = Drawing("curves", constants=constants, server_functions=[trainings.recording])
         Stage(empty="The recorded training is being loaded.", elem_id="growing")
-        self.table = gr.Markdown(visible=False, elem_id="before-after")
-        self.plot = gr.Plot(visible=False, show_label=False)
         with gr.Row():
             self.race_it = gr.Button("Use it in the Race tab", visible=False, elem_id="race-it")
             self.archive = gr.DownloadButton("Download the checkpoint", visible=False, elem_id="archive")
-        self.results = [self.table, self.plot, self.race_it, self.archive]
+        self.results = [self.race_it, self.archive]
 
     def fit(self, base: str, prompt: str, *values) -> Iterator[dict]:
-        """Train, then compare before and after; yield the updates of the page."""
+        """Train; yield the updates of the page."""
         *recipe, session = values
         session.trained, session.paused, session.pace = None, False, 1.0
         pause, hidden = self.controls.pause, dict.fromkeys(self.results, gr.update(visible=False))
         yield {self.controls.pace: 1.0, pause: gr.Button("Pause", interactive=True), **hidden}
-        off = {pause: gr.Button(**PAUSE_OFF)}
-        try:
-            yield from self._fitted(base, prompt, recipe, session)
-        except Exception:
-            yield off
-            raise
-
-    def _fitted(self, base: str, prompt: str, recipe: Sequence, session: Session) -> Iterator[dict]:
         model = None
         try:
-            settings = settings_of(recipe)
+            settings = trainings.settings(*recipe, seed=secrets.randbelow(2**31))
             storage().require(COPIES * WEIGHT * base_model(base).facts.parameters)
             model = MODELS.reserve()
             session.until = time.monotonic() + MINUTE * LIMITS.train_minutes
             for text, label in watched(base, settings, prompt, session, model.folder, model.name):
-                pause = {self.controls.pause: gr.Button(label, interactive=True)} if label else {}
-                yield {self.curves: text} | pause
+                yield {self.curves: text} | ({pause: gr.Button(label, interactive=True)} if label else {})
             if session.is_over:
                 gr.Info(f"Stopped after {LIMITS.train_minutes} minutes, the limit of a training here.")
             MODELS.register(model, "cpu" if gpu.LENT else None)
             session.trained, session.data = model.name, settings["data"]
+            offered = self._offered(model)
+        except Exception:
+            yield {pause: gr.Button(**PAUSE_OFF)}
+            raise
         finally:  # also when the visitor has left
             session.until = math.inf
             if model and (session.left or model.phase != "ready"):
                 MODELS.delete(model.name)
         if not session.left:
-            session.stopped = False
             # With the complete record again: of several results at once, the page shows only the last one.
-            yield {self.curves: text} | self._offered(model)
-            yield from self._compared(base, settings["data"], model.name, session)
+            yield {self.curves: text} | offered
 
     def _offered(self, model: Trained) -> dict:
         """Offer the trained model."""
@@ -208,15 +184,6 @@ class Training:
             self.archive: gr.DownloadButton(value=zipped(model), visible=True),
             self.race_it: gr.Button(visible=model.checkpoint.objective == "mars"),
         }
-
-    def _compared(self, base: str, data: str, name: str, session: Session) -> Iterator[dict]:
-        """Compare before and after."""
-        comparison = Comparison(base, name)
-        for progress in comparison.measured(data, session):
-            yield {self.table: gr.Markdown(comparison.table(progress), visible=True)}
-        table = comparison.table("stopped early." if session.stopped else "")
-        plot = gr.Plot(comparison.plot(), visible=True) if len(comparison.rows) > 1 else gr.skip()
-        yield {self.table: gr.Markdown(table, visible=True), self.plot: plot}
 
 
 def to_the_race(session: Session):
