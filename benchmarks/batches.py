@@ -72,7 +72,7 @@ def decoding(
         "tokens": sum(run.tokens for run in done.runs),
         "forwards": done.batch.forwards,
         "positions": done.batch.positions,
-        "waiting": waiting(done.schedule.steps, len(done.batch.slots)),
+        "waiting": waiting(done.schedule.steps, done.batch.size),
     }
 
 
