@@ -136,19 +136,6 @@ test("a record is over when each of its runs has ended", () => {
   assert.ok(readerOf([heading("ar"), closing(), heading("mars"), closing("stopped")]).over);
 });
 
-test("schema 1 is converted to the current schema", () => {
-  const [line] = forwards([[1, [0.9, 0.2]]]);
-  const slots = line.slots.map(({ score, ...slot }) => ({ ...slot, confidence: score }));
-  const run = runOf(heading("mars", { schema: 1, tau: null }), [{ ...line, slots }]);
-  assert.deepEqual(
-    run.passes[0].slots.map(({ score }) => score),
-    [0.9, 0.2],
-  );
-  assert.equal(run.passes[0].tau, 1);
-  assert.equal(run.settings.criterion, "probability");
-  assert.equal(runOf(heading("ar"), [line]).passes[0].tau, null);
-});
-
 test("a forward on a block fills the slots that reach τ, or the most confident one", () => {
   const passes = forwards([
     [0, [0.3, 0.5, 0.95, 0.2], { tau: 0.9 }], // slot 3 reaches τ, after a gap

@@ -51,11 +51,10 @@ export class Run {
   }
 
   /**
-   * Add a forward, converted to the current schema. Without a threshold a mode with τ counts as τ = 1,
-   * which accepts one token per forward.
+   * Add a forward. Without a threshold a mode with τ counts as τ = 1, which accepts one token per forward.
    */
-  add(/** @type {Pass} */ { slots, tau, ...rest }) {
-    const pass = { ...rest, tau: this.mode.uses_tau ? (tau ?? 1) : tau, slots: slots.map(scored) };
+  add(/** @type {Pass} */ { tau, ...rest }) {
+    const pass = { ...rest, tau: this.mode.uses_tau ? (tau ?? 1) : tau };
     const accepted = pass.slots.slice(0, pass.accepted);
     if (this.mode.beyond === "filled")
       this.filled.push(filledAfter(pass, this.passes.at(-1), this.filled.at(-1)));
@@ -153,14 +152,6 @@ function filledAfter(pass, before, filledBefore) {
   for (const slot of empty) filled[slot.index] = slot === best || (slot.score >= tau && tau < 1);
   return filled;
 }
-
-/**
- * Schema 1 had one criterion, the probability, and called the score `confidence`.
- * @param {Slot & { confidence?: number }} line
- * @returns {Slot}
- */
-const scored = ({ confidence, ...slot }) =>
-  confidence === undefined ? slot : { ...slot, score: confidence };
 
 /**
  * A reader of JSON lines as they come. Lines without a `lane` belong to the run that began last. It throws

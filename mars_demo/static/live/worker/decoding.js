@@ -108,25 +108,19 @@ export function* windowStrategy(answer, promptIds, { window: slots, tau, maskId 
  * @returns {Strategy}
  */
 export function* lossless(answer, promptIds, request) {
-  answer.begin();
   const lookup = new PromptLookup(promptIds);
-  let masks = masksFor(request, answer.room - 1);
-  const prompt = verification(promptIds, [], masks, request.maskId);
   /** @type {Reading[]} */
-  const readings = yield { layout: prompt, first: promptIds.length - 1 };
-  let draft = lookup.nextDraft(readings.slice(0, 1), marked(readings.slice(1), "mask"));
-  let room = answer.room - 2;
-  draft = draft.slice(0, Math.max(0, room));
-  const counts = { positions: prompt.ids.length, drafts: 0, verified: 0, groups: 1 };
-  yield { step: answer.step([readings[0], ...draft], 1, counts), keep: promptIds.length };
-  let past = promptIds.length;
+  let draft = [];
+  let past = 0;
+  let fresh = promptIds;
+  let room = answer.room - 1;
   while (!answer.stop) {
     answer.begin();
-    masks = masksFor(request, room);
+    const masks = masksFor(request, room);
     const drafted = draft.map(({ token }) => token);
-    const layout = verification(answer.ids.slice(-1), drafted, masks, request.maskId, past);
+    const layout = verification(fresh, drafted, masks, request.maskId, past);
     /** @type {Reading[]} */
-    const readings = yield { layout, first: 0 };
+    const readings = yield { layout, first: fresh.length - 1 };
     const checked = draft.length;
     const own = readings.slice(0, checked + 1);
     const verified = countVerified(draft, own);
@@ -143,8 +137,9 @@ export function* lossless(answer, promptIds, request) {
       verified,
       groups: masks ? 1 : 0,
     });
-    yield { step, keep: 1 + verified };
-    past += 1 + verified;
+    yield { step, keep: fresh.length + verified };
+    past += fresh.length + verified;
+    fresh = answer.ids.slice(-1);
   }
 }
 

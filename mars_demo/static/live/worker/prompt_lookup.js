@@ -67,7 +67,7 @@ export class PromptLookup {
    * @param {Reading[]} masked the masks' predictions after them
    * @param {number} sent the number of draft tokens that this forward verified
    */
-  nextDraft(accepted, masked, sent = 0) {
+  nextDraft(accepted, masked, sent) {
     if (this.#match) {
       const verified = accepted.length - 1;
       this.#accepted[this.#match] += verified;
