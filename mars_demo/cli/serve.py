@@ -2,12 +2,11 @@
 
 import argparse
 import sys
-import threading
 from contextlib import suppress
 
 from mars_demo.cli import loading
 from mars_demo.cli.output import notice
-from mars_demo.core import limits
+from mars_demo.core import background, limits
 from mars_demo.core.acceptance import TAU
 from mars_demo.core.names import DENSE, DTYPE, bundled, locate
 from mars_demo.models.pool import Pool
@@ -82,7 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
     servers = Servers(pool, arguments.size or 8, _tau(arguments.tau or str(TAU)))
     server = WebServer(servers, arguments.origins)
     with listening(arguments.host, arguments.port) as bound:
-        threading.Thread(target=pool.load_all, daemon=True).start()
+        background.start(pool.load_all)
         url = f"http://{arguments.host}:{bound.getsockname()[1]}{PREFIX}"
         notice(f"Serving {', '.join(pool.names())} at {url}. Press Ctrl-C to stop.")
         server.run(sockets=[bound])

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from mars_demo.core import background
 from mars_demo.core.names import bundled, locate
 from mars_demo.models import facts, hub, load, memory
 from mars_demo.models.checkpoint import Checkpoint
@@ -106,7 +107,7 @@ class Pool:
     def begin(self, name: str) -> None:
         """Start loading a model in the background, unless it is loaded or being loaded."""
         if self.member(name).phase in ("waiting", "failed"):
-            threading.Thread(target=self._try, args=[name], daemon=True).start()
+            background.start(self._try, name)
 
     def load_all(self) -> None:
         """Load one model after the other while memory suffices; the others load on first use."""

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,6 +13,7 @@ import gradio as gr
 from gradio.utils import get_space
 from starlette.middleware import Middleware
 
+from mars_demo.core import background
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.modes import BASELINE
 from mars_demo.show import about, scripts
@@ -237,5 +237,5 @@ def build() -> gr.Blocks:
     if gpu.LENT:
         MODELS.load_all()  # in this thread and before the launch: ZeroGPU collects the weights then
     else:
-        threading.Thread(target=warm_up, daemon=True).start()
+        background.start(warm_up)
     return demo
