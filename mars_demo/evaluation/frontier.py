@@ -95,7 +95,7 @@ class Point:
 
     @cached_property
     def graded(self) -> list[bool]:
-        """Whether each answer to a prompt with a reference answer is right."""
+        """Return whether each answer to a prompt with a reference answer is right."""
         return [one.right for one in self.outcomes if one.right is not None]
 
     @cached_property
