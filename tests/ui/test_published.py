@@ -31,7 +31,7 @@ def hub(demo, tmp_path, tokenizer, monkeypatch):
 
 
 def test_a_published_checkpoint_is_downloaded_with_a_pause_and_races(visit, hub):
-    page = visit()
+    page = visit("max_new_tokens=16")
     facts, listed = page.locator("#facts"), page.locator("#model input")
     download, cancel = (
         page.get_by_role("button", name=name, exact=True) for name in ("Download", "Cancel")
