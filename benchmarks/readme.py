@@ -1,6 +1,6 @@
 """The README's figures, from the results of other benchmarks, and its animation.
 
-    python -m benchmarks.readme assets/runs/appointment.jsonl --output assets/screenshots/race.webp
+    python -m benchmarks.readme assets/runs/dates.jsonl --output assets/screenshots/race.webp
 
 writes a recorded run as an animation: a browser replays a page of `python -m mars_demo page` with a clock
 under this program's control.

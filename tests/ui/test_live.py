@@ -330,10 +330,10 @@ def test_the_chat_model_is_loaded_when_it_is_chosen(browser, chat_served):
         [label] = page.locator(".models label", has_text=CHAT).all_inner_texts()
         assert "MB" in label and "GB of memory" in label
         page.get_by_label(CHAT).check()
-        expect(page.locator(".prompt")).to_contain_text("appointment letter")  # its recorded run
+        expect(page.locator(".prompt")).to_contain_text("Reformat as D Month YYYY")  # its recorded run
         expect(page.locator(".about:visible")).to_contain_text("HuggingFaceTB/SmolLM2-135M-Instruct")
         expect(page.locator(".said")).to_have_text(f"{CHAT} is ready.")
-        assert page.locator(".examples option").first.text_content().startswith("Letter")
+        assert page.locator(".examples option").first.text_content().startswith("Dates")
         begin(page, "Reformat as D Month YYYY (given: YYYY-MM-DD):\n\n2028-07-18")
         expect(page.get_by_label("mars-tiny")).to_be_disabled()
         finish(page)

@@ -11,7 +11,7 @@ from pandas import DataFrame
 
 from mars_demo.core.links import PAPER
 from mars_demo.core.markdown import table
-from mars_demo.core.names import is_hub_id
+from mars_demo.core.names import gguf_file, is_hub_id, parts
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.facts import beside, front_matter
 
@@ -95,9 +95,10 @@ def _save_front(folder: Path, objective: str, front: dict[str, Any]) -> None:
 
 def _write(folder: Path, **facts: Any) -> None:
     """Write the text of `README.md`: how to use the files of the folder, and facts of a training."""
+    quantized = gguf_file(str(folder))
     text = _ENVIRONMENT.get_template("card.md.jinja").render(
         name=folder.resolve().name,
-        quantized=sorted(file.name for file in folder.glob("*.gguf")),
+        quantized=[file.name for file in parts(quantized)] if quantized else [],
         has_code=(folder / "custom_generate").is_dir(),
         **facts,
     )

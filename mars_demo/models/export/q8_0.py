@@ -15,7 +15,6 @@ from mars_demo.models.architectures import LLAMA_LIKE, head_width
 from mars_demo.models.checkpoint import Checkpoint
 
 KIND = GGMLQuantizationType.Q8_0  # the format of matrices; norms stay float32
-FILE = "model.gguf"  # or `model-00001-of-00002.gguf` and so on
 LARGEST = 95_000_000  # bytes of tensors in a file, because git hosts reject files over 100 MB
 PRE_TOKENIZER = "smollm"  # llama.cpp's name of SmolLM2's pre-tokenizer
 
@@ -23,7 +22,8 @@ PRE_TOKENIZER = "smollm"  # llama.cpp's name of SmolLM2's pre-tokenizer
 def write(checkpoint: Checkpoint, output: Path, largest: int = LARGEST) -> list[Path]:
     """Write a checkpoint with weights in Q8_0 to the folder `output`; return the weight files.
 
-    Config, tokenizer, licence and decoder are copied, but no training logs or states.
+    They are NAME-Q8_0.gguf, with the folder's name, or NAME-Q8_0-00001-of-00002.gguf and so on. Config,
+    tokenizer, licence and decoder are copied, but no training logs or states.
 
     Raises:
         ValueError: if the model has other layers than Llama's.
@@ -37,7 +37,7 @@ def write(checkpoint: Checkpoint, output: Path, largest: int = LARGEST) -> list[
             shutil.copy(item, output)
     if (custom := checkpoint.source / "custom_generate").exists():
         shutil.copytree(custom, output / custom.name, dirs_exist_ok=True)
-    writer = GGUFWriter(output / FILE, config.model_type, split_max_size=largest)
+    writer = GGUFWriter(output / f"{output.name}-Q8_0.gguf", config.model_type, split_max_size=largest)
     writer.add_name(output.name)
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)
