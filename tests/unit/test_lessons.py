@@ -73,7 +73,7 @@ def test_two_masks_guess_the_same_token(title):
     assert title in answers["mars"].text and title not in answers["ar"].text
     accepted = [[slot.text for slot in step.slots[: step.accepted]] for step in answers["mars"].passes]
     twice = {first for step in accepted for first, second in itertools.pairwise(step) if first == second}
-    assert twice & {f" {word}" for word in title.split()} or "0" in twice
+    assert twice & {f" {word}" for word in title.split()} or twice & {*title}
 
 
 def test_saved_forwards_are_not_always_saved_time():
@@ -81,7 +81,7 @@ def test_saved_forwards_are_not_always_saved_time():
     faster = {title: run["ar"].seconds / run["mars"].seconds for title, run in answers.items()}
     fewer = {title: run["ar"].forwards / run["mars"].forwards for title, run in answers.items()}
     assert faster["derived"] > 2 and fewer["derived"] > 2
-    assert fewer["copied"] > 1.3 and faster["copied"] < 1.1
+    assert fewer["copied"] > 1.3 and faster["copied"] < 1.2
     assert answers["copied"]["lossless"].text == answers["copied"]["ar"].text
     assert answers["copied"]["ar"].seconds > 1.5 * answers["copied"]["lossless"].seconds
     assert fewer["free"] < 1.1 and faster["free"] < 1.1
@@ -130,10 +130,10 @@ def test_the_first_mask_stands_at_the_first_token_of_the_answer():
 
 
 def test_what_confident_masks_cost():
-    run = runs(options("marginals")["grams of of salt"])["mars"]
+    run = runs(options("marginals")["I received received"])["mars"]
     accepted = (step.slots[: step.accepted] for step in run.passes)
-    twice = next(slots[1:] for slots in accepted if [slot.text for slot in slots[1:]] == [" of", " of"])
-    said = [f"*of* ({slot.score:.3f})" for slot in twice]
+    twice = next(slots[1:] for slots in accepted if [slot.text for slot in slots[1:]] == [" received"] * 2)
+    said = [f"*{slot.text.strip()}* ({slot.score:.3f})" for slot in twice]
     [sweep] = [one for one in results.read("frontier.json")["sweeps"] if one["model"] != "mars-tiny"]
     points = [p for p in Frontier.read(sweep).points if p.setting.criterion in (None, "probability")]
     said += [f"{100 * point.accuracy:.1f}%" for point in points]
