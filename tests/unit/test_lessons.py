@@ -73,7 +73,7 @@ def test_two_masks_guess_the_same_token(title):
     assert title in answers["mars"].text and title not in answers["ar"].text
     accepted = [[slot.text for slot in step.slots[: step.accepted]] for step in answers["mars"].passes]
     twice = {first for step in accepted for first, second in itertools.pairwise(step) if first == second}
-    assert twice & {f" {word}" for word in title.split()} or twice & {*title}
+    assert twice & {*(f" {word}" for word in title.split()), *filter(str.isdigit, title)}
 
 
 def test_saved_forwards_are_not_always_saved_time():
