@@ -20,7 +20,6 @@ from mars_demo.core import layout as layouts
 from mars_demo.decoding.reading import fetch, greedy
 from mars_demo.evaluation import results
 from mars_demo.models import device as devices
-from mars_demo.models.runtime.captured import CapturedModel
 from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
 from mars_demo.models.runtime.engine import Engine
 from mars_demo.training.attention import SDPA
@@ -46,14 +45,14 @@ TINY = Qwen2Config(
 )  # fmt: skip
 
 
-def decoders(config: Qwen2Config, device: str) -> dict[str, Decoder]:
-    """Return the ways to decode with a random model."""
+def random_decoder(config: Qwen2Config, device: str) -> Decoder:
+    """Return the decoder of a random model."""
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     with torch.device(device):
         model = AutoModelForCausalLM.from_config(
             config, dtype=dtype, attn_implementation=SDPA, trust_remote_code=False
         ).eval()
-    return {"without graphs": TransformersDecoder(model), "graphs": CapturedModel(model)}
+    return TransformersDecoder(model)
 
 
 def costs(decoder: Decoder, seconds: float) -> dict[int, float]:
@@ -81,8 +80,7 @@ def measure(tiny: bool, output: Path) -> None:
     seconds, shapes = (0.01, {"tiny": TINY}) if tiny else (2.0, SHAPES)
     rows = []
     for name, config in shapes.items():
-        for way, decoder in decoders(config, device).items():
-            rows.append({"model": name, "decoding": way, "costs": costs(decoder, seconds)})
+        rows.append({"model": name, "costs": costs(random_decoder(config, device), seconds)})
         results.write(output, machine, {"context": CONTEXT, "seconds": seconds, "rows": rows})
 
 
@@ -91,7 +89,7 @@ def table(file: str | Path = FILE) -> str:
     if measured is None:
         return "Not measured yet; `python -m benchmarks.gpu` measures it on a CUDA device."
     rows = [
-        {"model": row["model"], "decoding": row["decoding"]}
+        {"model": row["model"]}
         | {f"c({k}), ms": f"{1000 * seconds:.3f}" for k, seconds in row["costs"].items()}
         for row in measured["rows"]
     ]

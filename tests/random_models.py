@@ -2,14 +2,10 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config, set_seed
-
-from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.models.runtime.decoder import Decoder
 
 ARCHITECTURES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
 
@@ -34,13 +30,6 @@ def random_model(architecture: str, tokenizer, context: int = 96, head_dim: int 
     )
     config.block_size, config.mask_token_id = 8, tokenizer.mask_token_id
     return AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False).eval()
-
-
-def with_decoder(checkpoint: Checkpoint, decoder: Decoder) -> Checkpoint:
-    """Return the checkpoint with another decoder of single texts."""
-    changed = replace(checkpoint)
-    vars(changed)["decoder"] = decoder  # otherwise a property, computed once
-    return changed
 
 
 def publish(folder: Path, target: Path, licence: str) -> None:

@@ -13,7 +13,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-# The types with Llama's layers: int8 on a CPU, CUDA graphs, GGUF files.
+# The types with Llama's layers: int8 on a CPU, ONNX exports, GGUF files.
 LLAMA_LIKE = ("llama", "qwen2", "qwen3")
 PUBLISHED = "a2d-qwen2"  # model type of the paper's checkpoints, which have the weights and layers of Qwen2
 _SCALES = ("logits_scaling", "logit_scale", "final_logit_softcapping")

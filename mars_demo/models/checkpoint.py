@@ -11,7 +11,6 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mars_demo.core.modes import modes_of, trained_window
-from mars_demo.models.runtime.captured import captured
 from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
 from mars_demo.models.runtime.quantized import QuantizedModel
 
@@ -46,11 +45,8 @@ class Checkpoint:
 
     @cached_property
     def decoder(self) -> Decoder:
-        """Return the decoder of single texts.
-
-        A captured model, whose weights share storage, is made on first use: training needs none.
-        """
-        return self.quantized or captured(self.model) or TransformersDecoder(self.model)
+        """Return the decoder of single texts, always the same one, to which KV caches belong."""
+        return self.quantized or TransformersDecoder(self.model)
 
     @property
     def device(self) -> torch.device:

@@ -6,7 +6,6 @@ import psutil
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from mars_demo.core.layout import SIZES
 from mars_demo.core.limits import LIMITS
 from mars_demo.models.architectures import head_width
 
@@ -19,21 +18,21 @@ _SHORT = ("can't allocate memory", "std::bad_alloc", "could not create a primiti
 def needed(model: PreTrainedModel, device: str, dtype: torch.dtype) -> int:
     """Return the peak bytes of a device for loading and keeping a model's weights.
 
-    On a GPU this includes decoding.
+    On a GPU this includes the KV caches of two texts. Logits take less than the room for loading, which is
+    free again by then.
 
     model: on any device, also without values.
     """
     sizes = [weight.numel() for weight in model.parameters()]
+    texts = 0 if torch.device(device).type == "cpu" else 2 * LIMITS.tokens * _keys_and_values(model.config)
     # While the largest tensor is dequantized or converted, it exists twice, at most in float32.
-    decoding = 0 if torch.device(device).type == "cpu" else _decoding(model.config, dtype)
-    return sum(sizes) * dtype.itemsize + max(sizes) * 4 + decoding
+    return (sum(sizes) + texts) * dtype.itemsize + max(sizes) * 4
 
 
-def _decoding(config: PreTrainedConfig, dtype: torch.dtype) -> int:
-    """Return the bytes of the KV caches of two texts, active and waiting, and of a graph's logits."""
+def _keys_and_values(config: PreTrainedConfig) -> int:
+    """Return the numbers that a KV cache holds for a position."""
     heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
-    keys_and_values = 2 * config.num_hidden_layers * heads * head_width(config)
-    return 2 * LIMITS.tokens * keys_and_values * dtype.itemsize + SIZES[-1] * config.vocab_size * 4
+    return 2 * config.num_hidden_layers * heads * head_width(config)
 
 
 def available(device: str) -> int:

@@ -66,7 +66,6 @@ def model():
 def device(monkeypatch):
     """Enter the fake device."""
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "fake GPU")
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)  # once per text, not per forward
     monkeypatch.setattr(memory, "available", lambda device: 2**36)
     gumbel.cache_clear()
     with fake_cuda():
@@ -91,9 +90,7 @@ def transfers(device, monkeypatch):
 
 def checkpoint_for(model, tokenizer, mode):
     checkpoint = wrap("fake", model, tokenizer)
-    checkpoint = replace(checkpoint, objective=mode) if mode == "block-diffusion" else checkpoint
-    checkpoint.decoder._captures = False  # a capture needs a driver
-    return checkpoint
+    return replace(checkpoint, objective=mode) if mode == "block-diffusion" else checkpoint
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)

@@ -6,19 +6,20 @@ import pytest
 import torch
 from random_models import random_model
 
-from mars_demo.core.layout import SIZES
+from mars_demo.core.layout import causal
 from mars_demo.core.limits import LIMITS
 from mars_demo.models import memory
 from mars_demo.models.facts import front_matter, licence_in
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.runtime.fused import FusedModel
+from mars_demo.models.runtime.decoder import TransformersDecoder
+from mars_demo.models.runtime.engine import Engine
 
 
 @pytest.mark.parametrize(
     ("dtype", "architecture", "tied"),
     [(torch.float32, "llama", True), (torch.bfloat16, "qwen2", False)],
 )
-def test_needed_memory_is_the_loaded_model_and_its_largest_tensor(
+def test_needed_memory_is_the_loaded_model_its_largest_tensor_and_two_texts_on_a_gpu(
     tmp_path, tokenizer, dtype, architecture, tied
 ):
     model = random_model(architecture, tokenizer)
@@ -30,10 +31,12 @@ def test_needed_memory_is_the_loaded_model_and_its_largest_tensor(
     loaded = load_checkpoint(str(tmp_path), device="cpu", dtype=dtype).model
     largest = max(weight.numel() for weight in loaded.parameters()) * 4
     once = sum(weight.numel() * weight.itemsize for weight in loaded.parameters())
-    texts = 2 * FusedModel(loaded).new_store(LIMITS.tokens).nbytes
-    logits = 4 * SIZES[-1] * loaded.config.vocab_size
-    assert memory.needed(loaded, "cuda", dtype) == once + largest + texts + logits
     assert memory.needed(loaded, "cpu", dtype) == once + largest
+    engine, length = Engine(TransformersDecoder(loaded)), 16
+    engine.forward(causal([5] * length))
+    text = sum(layer.keys.nbytes + layer.values.nbytes for layer in engine.cache.keys.layers)
+    texts = 2 * LIMITS.tokens * text // length
+    assert memory.needed(loaded, "cuda", dtype) == once + largest + texts
 
 
 def group(root: Path, path: str, limit: str, names: tuple[str, str, str], used: int, cache: int) -> None:

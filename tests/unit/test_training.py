@@ -37,7 +37,6 @@ from mars_demo.models.checkpoint import wrap
 from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
-from mars_demo.models.runtime.fused import FusedModel
 from mars_demo.recipes import tiny
 from mars_demo.training import optimizers, states, trainer
 from mars_demo.training.adapters import add_adapters
@@ -65,13 +64,6 @@ def fresh(tokenizer):
     return random_model("llama", tokenizer, context=512)
 
 
-def fused(tokenizer):
-    """Return a model with fused projections, as decoding on a GPU makes them."""
-    model = fresh(tokenizer)
-    model.fused = (FusedModel(model),)  # its weights are views of the fused ones from now on
-    return model
-
-
 def plain(folder):
     """Load a saved checkpoint with transformers only."""
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
@@ -97,22 +89,19 @@ def stopped(run: MarsTrainer, step: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "changed"),
-    [
-        (fresh, {"reference": "base", "reference_weight": 2.0}),
-        (fused, {"muon_learning_rate": None, "packed": 1024}),
-    ],
+    "changed",
+    [{"reference": "base", "reference_weight": 2.0}, {"muon_learning_rate": None, "packed": 1024}],
 )
 def test_an_interrupted_run_resumes_to_the_losses_of_an_uninterrupted_one(
-    tmp_path, tokenizer, monkeypatch, make, changed
+    tmp_path, tokenizer, monkeypatch, changed
 ):
     monkeypatch.chdir(tmp_path)
     save_checkpoint(fresh(tokenizer), tokenizer, tmp_path / "base", block_size=None)
     settings = SETTINGS | changed
-    whole = train(make(tokenizer), tokenizer, tmp_path / "whole", settings)
-    stopped(ready(make(tokenizer), tokenizer, tmp_path / "cut", settings), 3)
+    whole = train(fresh(tokenizer), tokenizer, tmp_path / "whole", settings)
+    stopped(ready(fresh(tokenizer), tokenizer, tmp_path / "cut", settings), 3)
     assert states.last(tmp_path / "cut").name == "checkpoint-3"
-    rest = train(make(tokenizer), tokenizer, tmp_path / "cut", settings, resume=True)
+    rest = train(fresh(tokenizer), tokenizer, tmp_path / "cut", settings, resume=True)
     assert [m.step for m in rest] == [4, 5, 6]
     assert [(m.losses, m.tokens) for m in rest] == [(m.losses, m.tokens) for m in whole[3:]]
     assert len(logged(tmp_path / "cut")) == 6

@@ -1,1 +1,1 @@
-"""The runtimes of a forward: dense, quantized and captured models."""
+"""The runtimes of a forward: transformers models and quantized models."""
