@@ -17,7 +17,8 @@ from transformers import AutoModelForCausalLM, Qwen2Config
 
 from benchmarks import report
 from mars_demo.core import layout as layouts
-from mars_demo.decoding.reading import fetch, greedy
+from mars_demo.core.acceptance import Acceptance
+from mars_demo.decoding import reading
 from mars_demo.evaluation import results
 from mars_demo.models import device as devices
 from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
@@ -63,7 +64,7 @@ def costs(decoder: Decoder, seconds: float) -> dict[int, float]:
 
     def forward(k: int) -> None:
         layout = layouts.window([1], k - 1, MASK_ID, engine.length)
-        fetch(engine.forward(layout, 0, greedy("probability")))
+        reading.fetch(reading.measure(engine.forward(layout), Acceptance()))
         engine.commit(0)
 
     timers = {k: Timer("forward(k)", globals={"forward": forward, "k": k}) for k in SIZES}

@@ -117,13 +117,11 @@ def encoded(checkpoint: Checkpoint, messages: Sequence[Message], raw: bool) -> l
 def drive(engine: Engine, strategy: Strategy, request: Request) -> Iterator[Pass]:
     """Run one strategy on one engine, with one turn per forward, and yield its passes.
 
-    The time of a pass excludes the wait for its turn and the exchange of texts in a captured model. On a
-    CPU, where forwards are synchronous, a pass also records the time of the model and the time of reading
-    its logits.
+    The time of a pass excludes the wait for its turn. On a CPU, where forwards are synchronous, a pass also
+    records the time of the model and the time of reading its logits.
     """
     while True:
         with SCHEDULER.turn():
-            engine.prepare()
             forward = next(strategy, None)  # starts the clock
             if forward is None:
                 return

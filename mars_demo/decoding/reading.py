@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -31,12 +30,6 @@ class Reading:
 def marked(readings: Sequence[Reading], source: str) -> list[Reading]:
     """Return the readings with another source."""
     return [replace(reading, source=source) for reading in readings]
-
-
-@functools.cache
-def greedy(criterion: str) -> Callable[[Tensor], Tensor]:
-    """Return `measure` for greedy decoding with a criterion, always as the same function object."""
-    return functools.partial(measure, acceptance=Acceptance(criterion, None))
 
 
 def measure(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mars_demo.core.acceptance import Acceptance
 from mars_demo.core.layout import Layout
 from mars_demo.core.trace import Pass
-from mars_demo.decoding.reading import Reading, fetch, greedy, measure
+from mars_demo.decoding.reading import Reading, fetch, measure
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.runtime.engine import Engine
 
@@ -46,19 +46,15 @@ def compute(
 ) -> tuple[list[Reading], dict[str, float]]:
     """Run a forward; return the readings of its positions from `first` on, and the times of its two parts.
 
-    A GPU computes asynchronously, and greedy readings in the graph of the forward, so it has no such times.
+    A GPU computes asynchronously, so it has no such times.
     """
-    on_cpu = engine.decoder.device.type == "cpu"
-    in_graph = sampling is None and not on_cpu
     started = time.perf_counter()
-    output = engine.forward(
-        forward.layout, forward.first, greedy(acceptance.criterion) if in_graph else None
-    )
+    logits = engine.forward(forward.layout, forward.first)
     computed = time.perf_counter()
-    readings = fetch(output if in_graph else measure(output, acceptance, forward.positions, sampling))
+    readings = fetch(measure(logits, acceptance, forward.positions, sampling))
     ended = time.perf_counter()
     times = {"model_ms": 1000 * (computed - started), "read_ms": 1000 * (ended - computed)}
-    return readings, times if on_cpu else {}
+    return readings, times if engine.decoder.device.type == "cpu" else {}
 
 
 def count_verified(drafts: Sequence[int], own: Sequence[Reading]) -> int:

@@ -6,6 +6,7 @@ Every tensor is on the right device, and the host waits for the device once per 
 import random
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from training_batches import PAD, conversation, mars
 from transformers import AutoModelForCausalLM, Qwen2Config
 
 from mars_demo.core.layout import SIZES, causal
-from mars_demo.decoding import reading, strategy
+from mars_demo.decoding import answer, reading, strategy
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling, gumbel
@@ -94,11 +95,16 @@ def checkpoint_for(model, tokenizer, mode):
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)
-def test_the_host_waits_once_per_forward(model, tokenizer, transfers, request_name):
+def test_the_host_waits_once_per_forward_within_its_clock(
+    model, tokenizer, transfers, monkeypatch, request_name
+):
+    monkeypatch.setattr(answer, "time", SimpleNamespace(perf_counter=lambda: len(transfers)))
     request = Request(**{"tau": 0.9, "max_new_tokens": 12} | REQUESTS[request_name])
     checkpoint = checkpoint_for(model, tokenizer, request.mode)
     run = decode(checkpoint, "Hello", request).finish()
     assert len(transfers) == run.forwards > 1
+    assert {step.ms for step in run.passes} == {1000}  # of a clock that only these waits move
+    assert not any(step.model_ms or step.read_ms for step in run.passes)
 
 
 @pytest.mark.parametrize("request_name", ["window, sampled", "grouped verification", "block diffusion"])

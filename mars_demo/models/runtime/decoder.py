@@ -23,21 +23,14 @@ class Decoder(Protocol):
     def new_text(self) -> Any:
         """Return the keys and values of an empty text."""
 
-    def prepare(self, text: Any) -> None:
-        """Do what must precede the next forward of a text, before the forward's clock starts."""
-
-    def forward(
-        self, text: Any, layout: Layout, first: int, then: Callable[[Tensor], Tensor] | None = None
-    ) -> Tensor:
+    def forward(self, text: Any, layout: Layout, first: int) -> Tensor:
         """Return float32 logits [n - first, vocabulary] of the layout's positions from `first` on.
 
         The text is extended by all n positions.
-
-        then: a function of the logits whose result is returned instead.
         """
 
     def keep(self, text: Any, length: int) -> None:
-        """Keep the first `length` positions of a text, after a forward's clock has stopped."""
+        """Keep the first `length` positions of a text."""
 
 
 class TransformersDecoder(Decoder):
@@ -54,19 +47,12 @@ class TransformersDecoder(Decoder):
         # Without the config, every layer keeps every position, so that every forward can be rolled back.
         return DynamicCache()
 
-    def forward(
-        self,
-        text: DynamicCache,
-        layout: Layout,
-        first: int,
-        then: Callable[[Tensor], Tensor] | None = None,
-    ) -> Tensor:
+    def forward(self, text: DynamicCache, layout: Layout, first: int) -> Tensor:
         count, width = layout.visible.shape[1:]
         is_prompt = count == width
         outputs = run(self.model, layout.padded(self.device) if is_prompt else layout, text)
         self.keep(text, width)
-        logits = logits_of(self.model, outputs.last_hidden_state[0, first:count])
-        return logits if then is None else then(logits)
+        return logits_of(self.model, outputs.last_hidden_state[0, first:count])
 
     def keep(self, text: DynamicCache, length: int) -> None:
         for layer in text.layers:  # an interrupted forward leaves layers of different lengths

@@ -2,7 +2,7 @@
 
 import itertools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -59,24 +59,15 @@ class Engine:
         self.decoder.keep(self.cache.keys, self.length)
         return self.length
 
-    def prepare(self) -> None:
-        """Do what must precede the next forward, before its clock starts."""
-        self.decoder.prepare(self.cache.keys)
-
     @torch.inference_mode()
-    def forward(
-        self, layout: Layout, first: int = 0, then: Callable[[Tensor], Tensor] | None = None
-    ) -> Tensor:
+    def forward(self, layout: Layout, first: int = 0) -> Tensor:
         """Return float32 logits [n - first, vocabulary] of the layout's positions from `first` on.
 
         The layout has one sequence, with `length` cached positions as its past. All its n positions stay
-        in the cache until `commit`.
-
-        then: a function of the logits whose result is returned instead. A captured model records it in its
-            graphs, so it should be the same function every time and must not wait for the device.
+        in the cache until `commit`. The host does not wait for a GPU.
         """
         self._ids = layout.ids[0].tolist()
-        return self.decoder.forward(self.cache.keys, layout, first, then)
+        return self.decoder.forward(self.cache.keys, layout, first)
 
     def commit(self, count: int) -> None:
         """Keep the first `count` positions of the last forward and drop the others from the cache."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -45,14 +44,8 @@ class QuantizedModel(Decoder):
     def new_text(self) -> QuantizedText:
         return QuantizedText(self.config)
 
-    def forward(
-        self,
-        text: QuantizedText,
-        layout: Layout,
-        first: int,
-        then: Callable[[Tensor], Tensor] | None = None,
-    ) -> Tensor:
-        """Return the logits or the result of `then`; no position may attend to a later one."""
+    def forward(self, text: QuantizedText, layout: Layout, first: int) -> Tensor:
+        """Return the logits; no position may attend to a later one."""
         ids, positions = layout.ids[0].numpy(), layout.positions[0].numpy()
         count, predicted = len(ids), len(ids) - first
         ids = _repeating_last(ids, fewest_rows() - count)
@@ -80,7 +73,7 @@ class QuantizedModel(Decoder):
         binding.bind_output("logits", "cpu", 0, np.float32, list(logits.shape), logits.data_ptr())
         self._session.run_with_iobinding(binding)
         text.length += count
-        return logits[:predicted] if then is None else then(logits[:predicted])
+        return logits[:predicted]
 
     def keep(self, text: QuantizedText, length: int) -> None:
         text.length = min(text.length, length)
