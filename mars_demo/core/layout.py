@@ -28,21 +28,6 @@ class Role(IntEnum):
 
 
 NO_GROUP = -1
-# A GPU's forwards have these numbers of positions, or multiples of 64, because kernels are chosen, memory
-# is kept and graphs are captured by shape. This padding is less than half of a forward.
-SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-_STEP = 64  # also suits kernels with vectorized mask reads
-ROUNDED = ("cuda",)  # devices whose forwards are rounded up; on a CPU, positions cost time
-
-
-def rounded(count: int) -> int:
-    """Return a number of positions or columns, rounded up to one of few values."""
-    return next((size for size in SIZES if size >= count), -(-count // _STEP) * _STEP)
-
-
-def size_on(device: torch.device, count: int) -> int:
-    """Return the number of positions or columns that a device computes for `count`, padding included."""
-    return rounded(count) if device.type in ROUNDED else count
 
 
 @dataclass(frozen=True)
@@ -75,12 +60,6 @@ class Layout:
             visible=self.visible.to(**settings),
         )
 
-    def padded(self, device: torch.device) -> Layout:
-        """Return the layout of one text from its start, padded to the size of a forward on `device`."""
-        count = self.ids.shape[1]
-        size = size_on(device, count)
-        return self if size == count else together([self], size, size, padding=0)
-
     def near(self, window: int) -> Layout:
         """Return the layout for layers with a sliding window: a position sees at most `window`."""
         past = self.visible.shape[2] - self.ids.shape[1]
@@ -106,16 +85,17 @@ class Layout:
         return Layout(visible=visible, **joined)
 
 
-def together(layouts: Sequence[Layout], count: int, width: int, padding: int) -> Layout:
-    """Return layouts of one sequence each as a batch [batch, count] with masks [batch, count, width].
+def together(layouts: Sequence[Layout]) -> Layout:
+    """Return layouts of one sequence each as a batch, padded to the longest.
 
-    padding: the column that padding attends to, because attention to nothing is NaN.
+    Padding attends to a last column of its own, because attention to nothing is NaN.
     """
     rows = len(layouts)
+    count, padding = map(max, zip(*(one.visible.shape[1:] for one in layouts)))
     batch = Layout(
         ids=torch.zeros(rows, count, dtype=torch.long),
         positions=torch.zeros(rows, count, dtype=torch.long),
-        visible=torch.zeros(rows, count, width, dtype=torch.bool),
+        visible=torch.zeros(rows, count, padding + 1, dtype=torch.bool),
         roles=torch.full((rows, count), Role.PADDING),
         groups=torch.full((rows, count), NO_GROUP),
     )

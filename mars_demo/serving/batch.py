@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from mars_demo.core.layout import size_on
 from mars_demo.core.modes import LONGEST_NGRAM_DRAFT
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.core.trace import Pass
@@ -77,8 +76,7 @@ class Batch:
 
     def _padded(self, forwards: Collection[Forward]) -> int:
         """Return the positions of these forwards run as one, padding included."""
-        longest = max((f.layout.ids.shape[1] for f in forwards), default=0)
-        return len(forwards) * size_on(self._cache.model.device, longest)
+        return len(forwards) * max((f.layout.ids.shape[1] for f in forwards), default=0)
 
     def step(self) -> list[tuple[BatchSequence, Pass | Exception]]:
         """Run the next forward in its own turn and return the sequences it advanced with their passes.

@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import CacheLayerMixin
 
-from mars_demo.core.layout import size_on, together
+from mars_demo.core.layout import together
 from mars_demo.decoding.strategy import Forward
 from mars_demo.models.runtime.decoder import logits_of, masks, run
 
@@ -88,7 +88,7 @@ class RaggedCache:
     """
 
     def __init__(self, model: PreTrainedModel, rows: int, columns: int):
-        self.model, self._columns = model, columns
+        self.model = model
         self.lengths: Counter[Hashable] = Counter()
         self._rows: dict[Hashable, int] = {}
         self._places = Places()
@@ -100,25 +100,21 @@ class RaggedCache:
         """Return the logits of these forwards, concatenated in their order.
 
         Each sequence gets the logits that `engine.Engine.forward` would give it; its layout counts its
-        length as the past. Layouts are padded to the longest; padding is stored in a column that no other
-        position sees.
+        length as the past. Padding is stored in the last column, which no other position sees.
         """
         self._arrange(forwards)
         sequences = sorted(forwards, key=self._rows.__getitem__)
         layouts = [forwards[sequence].layout for sequence in sequences]
         sizes = [layout.ids.shape[1] for layout in layouts]
         starts = [self.lengths[sequence] for sequence in sequences]
-        count = size_on(self.model.device, max(sizes))
-        dump = max(map(sum, zip(starts, sizes)))
-        width = min(size_on(self.model.device, dump + 1), self._columns)
-        columns = torch.full((len(sequences), count), dump)
+        layout = together(layouts).to(self.model.device)
+        count, width = layout.visible.shape[1:]
+        columns = torch.full((len(sequences), count), width - 1)
         for row, (start, size) in enumerate(zip(starts, sizes)):
             columns[row, :size] = torch.arange(start, start + size)
         rows = [self._rows[sequence] for sequence in sequences]
         self._places.set(rows, columns, width, self.model.device)
-        layout = together(layouts, count, width, dump).to(self.model.device)
-        near = lambda window: together([one.near(window) for one in layouts], count, width, dump)  # noqa: E731
-        mask = masks(self.model, layout, near)
+        mask = masks(self.model, layout, lambda window: together([one.near(window) for one in layouts]))
         hidden = run(self.model, layout, self._cache, mask).last_hidden_state
         read = {
             sequence: hidden[row, forwards[sequence].first : size]

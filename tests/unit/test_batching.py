@@ -100,22 +100,6 @@ def test_block_diffusion_batches_only_with_the_ragged_cache(checkpoint, size):
             decode_batch(checkpoint, PROMPTS, request, cache=cache)
 
 
-@pytest.mark.parametrize("settings", [SETTINGS[1], SETTINGS[3], SETTINGS[5]])
-def test_the_rounded_sizes_of_a_gpu_change_no_token(checkpoint, monkeypatch, settings):
-    """Round up the sizes of forwards on a CPU, alone and in batches."""
-    request, sizes = Request(max_new_tokens=20, **settings), set()
-    expected = [decode(checkpoint, prompt, request).finish() for prompt in PROMPTS]
-    monkeypatch.setattr(layouts, "ROUNDED", ("cpu",))
-    alone = [decode(checkpoint, prompt, request).finish() for prompt in PROMPTS]
-    with checkpoint.model.base_model.register_forward_pre_hook(
-        lambda _, args, inputs: sizes.add(inputs["input_ids"].shape[1]), with_kwargs=True
-    ):
-        batch = decode_batch(checkpoint, PROMPTS, request, size=3).finish()
-    for run, one in zip([*alone, *batch.runs], expected * 2):
-        check_same_passes(run, one)
-    assert sizes <= {layouts.rounded(size) for size in sizes}
-
-
 def turns(lengths: list[int], size: int, continuous: bool) -> list[list[int]]:
     """Return which sequences compute in each step; sequence r needs `lengths[r]` forwards, `size` fit."""
     left, waiting, seated, steps = list(lengths), list(range(len(lengths))), [], []

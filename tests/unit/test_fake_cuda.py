@@ -3,8 +3,6 @@
 Every tensor is on the right device, and the host waits for the device once per forward.
 """
 
-import random
-from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,15 +13,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from training_batches import PAD, conversation, mars
 from transformers import AutoModelForCausalLM, Qwen2Config
 
-from mars_demo.core.layout import SIZES, causal
 from mars_demo.decoding import answer, reading, strategy
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling, gumbel
 from mars_demo.models import memory
 from mars_demo.models.checkpoint import wrap
-from mars_demo.models.runtime.decoder import TransformersDecoder, logits_of
-from mars_demo.models.runtime.engine import Engine
+from mars_demo.models.runtime.decoder import logits_of
 from mars_demo.serving import batch as batches
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.training.batch import batch_of
@@ -114,32 +110,6 @@ def test_the_host_waits_once_per_forward_of_a_batch(model, tokenizer, transfers,
     prompts = ["Hello", "x", "Who are you?"]  # the third one takes the place of a finished one
     decoding = decode_batch(checkpoint, prompts, request, size=2).finish()
     assert len(transfers) == decoding.batch.forwards > 2
-
-
-def test_prompts_and_batches_have_few_shapes(model, tokenizer, device, monkeypatch):
-    """Compute prompts of many lengths, alone without graphs, and in batches with random acceptance."""
-    rng, shapes = random.Random(0), Counter()
-
-    def fetch(readings):
-        return [reading.Reading(7, rng.random(), [7] * 5, [0.2] * 5) for _ in range(len(readings))]
-
-    def count(_, args, inputs):
-        shapes[tuple(inputs["attention_mask"].shape)] += 1
-
-    monkeypatch.setattr(batches, "fetch", fetch)
-    with model.base_model.register_forward_pre_hook(count, with_kwargs=True):
-        for length in range(130, 256, 14):
-            engine = Engine(TransformersDecoder(model))
-            assert len(engine.forward(causal([5] * length), first=length - 1)) == 1
-            engine.commit(length)
-            assert engine.cache.keys.get_seq_length() == length
-        assert shapes == {(1, 1, 192, 192): 5, (1, 1, 256, 256): 4}
-        shapes.clear()
-        checkpoint = checkpoint_for(model, tokenizer, "mars")
-        prompts = ["x" * length for length in (60, 67, 80, 74)]
-        decode_batch(checkpoint, prompts, Request("mars", 0.5, max_new_tokens=14), size=2).finish()
-    assert {size for _, _, *sizes in shapes for size in sizes} <= {*SIZES}
-    assert len(shapes) <= shapes.total() / 2
 
 
 def test_logits_are_products_in_float32(model, device):

@@ -48,11 +48,8 @@ class TransformersDecoder(Decoder):
         return DynamicCache()
 
     def forward(self, text: DynamicCache, layout: Layout, first: int) -> Tensor:
-        count, width = layout.visible.shape[1:]
-        is_prompt = count == width
-        outputs = run(self.model, layout.padded(self.device) if is_prompt else layout, text)
-        self.keep(text, width)
-        return logits_of(self.model, outputs.last_hidden_state[0, first:count])
+        outputs = run(self.model, layout, text)
+        return logits_of(self.model, outputs.last_hidden_state[0, first:])
 
     def keep(self, text: DynamicCache, length: int) -> None:
         for layer in text.layers:  # an interrupted forward leaves layers of different lengths
