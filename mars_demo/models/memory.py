@@ -24,15 +24,15 @@ def needed(model: PreTrainedModel, device: str, dtype: torch.dtype) -> int:
     model: on any device, also without values.
     """
     sizes = [weight.numel() for weight in model.parameters()]
-    texts = 0 if torch.device(device).type == "cpu" else 2 * LIMITS.tokens * _keys_and_values(model.config)
+    texts = 0 if torch.device(device).type == "cpu" else cache_size(model.config, dtype, 2 * LIMITS.tokens)
     # While the largest tensor is dequantized or converted, it exists twice, at most in float32.
-    return (sum(sizes) + texts) * dtype.itemsize + max(sizes) * 4
+    return sum(sizes) * dtype.itemsize + max(sizes) * 4 + texts
 
 
-def _keys_and_values(config: PreTrainedConfig) -> int:
-    """Return the numbers that a KV cache holds for a position."""
+def cache_size(config: PreTrainedConfig, dtype: torch.dtype, positions: int) -> int:
+    """Return the bytes of a KV cache."""
     heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
-    return 2 * config.num_hidden_layers * heads * head_width(config)
+    return 2 * config.num_hidden_layers * heads * head_width(config) * positions * dtype.itemsize
 
 
 def available(device: str) -> int:

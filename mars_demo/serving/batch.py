@@ -154,10 +154,7 @@ def _read_all(logits: Tensor, forwards: dict[BatchSequence, Forward]) -> dict[Ba
 
 
 def check_memory(model: PreTrainedModel, sequences: int, columns: int) -> None:
-    config = model.config
-    heads = config.num_key_value_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    each = 2 * config.num_hidden_layers * heads * size * columns * model.dtype.itemsize
+    each = memory.cache_size(model.config, model.dtype, columns)
     free = memory.available(str(model.device))
     if sequences * each > free:
         raise ValueError(
