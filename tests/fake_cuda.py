@@ -36,8 +36,7 @@ class _OnlyDevice(TorchDispatchMode):
             isinstance(leaf, FakeTensor) or isinstance(leaf, torch.device) and leaf.type == "cuda"
             for leaf in leaves
         ):
-            options.pop("pin_memory", None)  # it needs a driver
-            if function.overloadpacket in _PINNED:
+            if function.overloadpacket in _PINNED:  # it needs a driver
                 return args[0]
             with _disable_current_modes():
                 return function(*args, **options)
