@@ -9,8 +9,8 @@ from statistics import linear_regression, median
 
 from mars_demo.core import layout as layouts
 from mars_demo.core.acceptance import Acceptance
-from mars_demo.decoding.reading import fetch, measure
 from mars_demo.decoding.request import Request
+from mars_demo.decoding.strategy import Forward, compute
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.runtime.engine import Engine
 
@@ -49,7 +49,7 @@ def _milliseconds(engine: Engine, positions: int, keep: int = 0) -> float:
     """
     started = time.perf_counter()
     layout = layouts.window([0], positions - 1, 0, engine.length)
-    fetch(measure(engine.forward(layout), Acceptance()))
+    compute(engine, Forward(layout), Acceptance())
     engine.commit(keep)
     return 1000 * (time.perf_counter() - started)
 

@@ -12,13 +12,15 @@ from typing import Any
 
 import gradio as gr
 
-from mars_demo.core.layout import window
+from mars_demo.core.acceptance import Acceptance
+from mars_demo.core.layout import causal
 from mars_demo.core.limits import LIMITS, refuse_long
 from mars_demo.core.modes import BASELINE, RACED
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding import decode as decoding
 from mars_demo.decoding.request import Request
+from mars_demo.decoding.strategy import Forward, compute
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.runtime.engine import Engine
 from mars_demo.ui.generation import Generation, of_controls
@@ -143,17 +145,17 @@ def streamed(
 def paced(checkpoint: Checkpoint, knobs: Knobs) -> Callable[[float], None]:
     """Return the pause after the forwards of a race that its visitor may watch.
 
-    It ends with forwards that no clock counts. After a sleep, a CPU's caches and threads are cold, which
-    would slow AR down more than MARS.
+    It ends with forwards that no clock counts, because they are read before it returns. After a sleep, a
+    CPU's caches and threads are cold, which would slow AR down more than MARS.
     """
-    engine, layout = Engine(checkpoint.decoder), window([0], 0, 0, 0)
+    engine, forward = Engine(checkpoint.decoder), Forward(causal([0]))
 
     def pause(ms: float) -> None:
         if not knobs.pause(ms) or knobs.stopped:
             return
         with SCHEDULER.turn():
             for _ in range(WARM):
-                engine.forward(layout)
+                compute(engine, forward, Acceptance())
                 engine.commit(0)
 
     return pause

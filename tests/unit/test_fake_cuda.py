@@ -25,6 +25,7 @@ from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.training.batch import batch_of
 from mars_demo.training.blocks import block_mask
 from mars_demo.training.objective import Objective, Reference
+from mars_demo.ui import racing
 
 pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="needs torch for Linux")
 
@@ -101,6 +102,13 @@ def test_the_host_waits_once_per_forward_within_its_clock(
     assert len(transfers) == run.forwards > 1
     assert {step.ms for step in run.passes} == {1000}  # of a clock that only these waits move
     assert not any(step.model_ms or step.read_ms for step in run.passes)
+
+
+def test_the_host_waits_for_the_forwards_after_a_pause(model, tokenizer, transfers):
+    """Otherwise the clock of the next forward would count them."""
+    knobs = SimpleNamespace(pause=lambda ms: True, stopped=False)
+    racing.paced(checkpoint_for(model, tokenizer, "mars"), knobs)(0)
+    assert len(transfers) == racing.WARM
 
 
 @pytest.mark.parametrize("request_name", ["window, sampled", "grouped verification", "block diffusion"])
