@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self
 
 from mars_demo.core.layout import causal
 from mars_demo.core.messages import Encoded, Message
@@ -12,9 +11,8 @@ from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward, Strategy
+from mars_demo.decoding.strategy import Forward
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.show.schedules import FREE
 
 CACHE_BLOCK = 32  # positions; the paper's best are 16 and 32
 # Drafts that pay off, by the largest batch size: a larger batch has fewer positions to spare.
@@ -50,49 +48,34 @@ def lossless_window(checkpoint: Checkpoint, size: int) -> int:
 
 
 class BatchSequence:
-    """A sequence of a batch: a strategy with any of the caches.
+    """The sequence of a prompt or conversation in a batch: a strategy with any of the caches.
 
     Every forward computes the `tail` again, the accepted tokens that are not in the cache, before the
     positions of the strategy. With the block cache the tail has the tokens since the last commit. When they
-    fill the block, the sequence waits (`full`) for one more forward, `closing`, that commits them. Without
-    a cache the tail has all tokens.
+    fill the block, the sequence is `full`, and its next forward commits them. Without a cache the tail has
+    all tokens.
+
+    request: already `fitted`.
+
+    Raises:
+        ValueError: as `decode.prepare`.
     """
 
     def __init__(
         self,
-        run: Run,
-        strategy: Strategy,
-        request: Request,
-        cache: str = "ragged",
-        cache_block: int = CACHE_BLOCK,
-    ):
-        self.run, self.strategy, self.request = run, strategy, request
-        self.cache, self.cache_block = cache, cache_block
-        self.next: Forward | None = None
-        self.length = 0  # committed positions
-        self.tail: list[int] = []  # accepted tokens after them, not yet committed
-        self.closing = False
-        self.state = FREE
-        self.started: float | None = None  # when it got a batch slot, by `time.perf_counter`
-
-    @classmethod
-    def of(
-        cls,
         checkpoint: Checkpoint,
         prompt: str | Sequence[Message] | Encoded,
         request: Request,
         cache: str = "ragged",
         cache_block: int = CACHE_BLOCK,
-    ) -> Self:
-        """Return the sequence of a prompt or conversation.
-
-        request: already `fitted`.
-
-        Raises:
-            ValueError: as `decode.prepare`.
-        """
-        settings, strategy = prepare(checkpoint, prompt, request)
-        return cls(Run(settings), strategy, request, cache, cache_block)
+    ):
+        settings, self.strategy = prepare(checkpoint, prompt, request)
+        self.run, self.request = Run(settings), request
+        self.cache, self.cache_block = cache, cache_block
+        self.next: Forward | None = None
+        self.length = 0  # committed positions
+        self.tail: list[int] = []  # accepted tokens after them, not yet committed
+        self.started: float | None = None  # when it got a batch slot, by `time.perf_counter`
 
     @property
     def full(self) -> bool:
@@ -100,7 +83,7 @@ class BatchSequence:
 
     def next_forward(self) -> Forward:
         """Return the forward to compute now; τ is read only here, however long the sequence has waited."""
-        if self.closing:
+        if self.full:
             return Forward(causal(self.tail, self.length), first=len(self.tail))
         if not self.next:
             self.next = next(self.strategy)
@@ -111,8 +94,8 @@ class BatchSequence:
 
     def take(self, readings: list[Reading]) -> tuple[Pass | None, int]:
         """Return the pass made from the readings, and how many positions stay in the cache."""
-        if self.closing:
-            keep, self.tail, self.closing = len(self.tail), [], False
+        if self.full:
+            keep, self.tail = len(self.tail), []
             self.length += keep
             self.run.commits += 1
             return None, keep

@@ -108,7 +108,7 @@ class Server:
             raise ValueError(
                 f"A window of {request.window} slots is larger than this server's {self.largest_window}."
             )
-        job = Job.of(self.checkpoint, prompt, request)
+        job = Job(self.checkpoint, prompt, request)
         self.jobs.add(job)
         self._batch.waiting.append(job)
         self._wake.set()
