@@ -121,11 +121,10 @@ class Batch:
     def _take(self, sequence: BatchSequence, readings: list[Reading]) -> Pass | Exception | None:
         """Pass its readings to a sequence, which leaves after its last pass or on an error."""
         try:
-            step, keep = sequence.take(readings)
+            step = sequence.take(readings)
         except Exception as error:
             self._leave(sequence)
             return error
-        self._cache.commit(sequence, keep)
         if step is not None and step.stop:
             self._leave(sequence)
         return step

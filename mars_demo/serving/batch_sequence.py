@@ -92,21 +92,19 @@ class BatchSequence:
         tail = causal(self.tail, self.length)
         return Forward(self.next.layout.after(tail), self.next.first + len(self.tail))
 
-    def take(self, readings: list[Reading]) -> tuple[Pass | None, int]:
-        """Return the pass made from the readings, and how many positions stay in the cache."""
+    def take(self, readings: list[Reading]) -> Pass | None:
+        """Return the pass made from the readings; None if the forward only committed a block."""
         if self.full:
-            keep, self.tail = len(self.tail), []
-            self.length += keep
+            self.length += len(self.tail)
+            self.tail = []
             self.run.commits += 1
-            return None, keep
+            return None
         outcome = self.strategy.send(readings)
         is_prompt = not self.length and not self.tail
         if self.cache == "none" or (self.cache == "block" and not is_prompt):
             self.tail += self.next.layout.ids[0, : outcome.keep].tolist()
-            keep = 0
         else:
-            keep = outcome.keep
-            self.length += keep
+            self.length += outcome.keep
         self.run.add(outcome.step)
         self.next = None
-        return outcome.step, keep
+        return outcome.step
