@@ -70,10 +70,11 @@ def prepare(
             f"The {'conversation' if before else 'prompt'} has {len(prompt_ids) + len(given)} tokens; "
             f"{shortest.name} can read at most {shortest.context - 1}."
         )
-    answer = Answer(checkpoint, min(request.max_new_tokens, room + len(given)), request.stop_strings)
+    limit = min(request.max_new_tokens, room + len(given))
+    answer = Answer(checkpoint, prompt_ids, limit, request.stop_strings)
     texts = answer.give(given)
-    text_ids = [*prompt_ids, *given]
-    reused = engine.reuse(text_ids if request.rules.causal else ()) if engine else 0
+    if engine:
+        answer.cached = engine.reuse(answer.text_ids if request.rules.causal else ())
     settings = Settings(
         mode=request.mode,
         model=checkpoint.name,
@@ -90,12 +91,12 @@ def prepare(
         raw=request.raw or isinstance(prompt, Encoded) or not checkpoint.has_template,
         gpu=gpu_name(checkpoint.device),
         messages=before,
-        cached_tokens=reused,
+        cached_tokens=answer.cached,
         costs=checkpoint.costs if request.adaptive else None,
         branch=branch and {"of": branch.of, "at": branch.at, "given": [*zip(given, texts)]},
     )
     module = import_module(f"mars_demo.decoding.strategies.{request.rules.strategy}")
-    return settings, module.strategy(answer, text_ids, request, reused)
+    return settings, module.strategy(answer, request)
 
 
 def _checked(prompt: str | Sequence[Message], raw: bool) -> list[Message]:
