@@ -368,7 +368,7 @@ def test_a_server_that_ends_notifies_streams_and_the_queue(caplog):
                 pass
             waiting = [clients.submit(ask, url, PROMPTS[0]) for _ in range(2)]
             until(lambda: server.waiting == 2)
-            ending = clients.submit(until, lambda: server._left)
+            ending = clients.submit(until, lambda: all(job.cancelled for job in server.jobs))
             ending.add_done_callback(lambda _: gate.open())  # lets the current forward end
         with pytest.raises(openai.APIError, match="server"):
             list(stream)
