@@ -54,7 +54,7 @@ class Job(BatchSequence):
 
 
 class Server:
-    """A server for up to `size` sequences on one model; use it as `async with Server(…) as server`.
+    """A server for up to `size` sequences on one model.
 
     ended: called with each job that was answered, was cancelled or has failed.
 
@@ -75,14 +75,12 @@ class Server:
         self.jobs: set[Job] = set()  # in the batch and in its queue
         self._loop: asyncio.Task | None = None  # computes while there are jobs
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_) -> None:
+    async def aclose(self) -> None:
+        """Cancel all jobs; return once the current forward has ended, as its thread cannot be cancelled."""
         for job in self.jobs:
             job.cancel()
         if self._loop:
-            await self._loop  # until the current forward ends: its thread cannot be cancelled
+            await self._loop
 
     @property
     def waiting(self) -> int:
