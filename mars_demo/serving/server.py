@@ -68,9 +68,8 @@ class Server:
         self.checkpoint = checkpoint = checkpoint.dense
         self.size, self._ended = size, ended
         # Every mode that a request may name has its default window.
-        requests = [Request(mode) for mode in checkpoint.modes if not MODES[mode].needs_draft]
-        windows = [fitted(checkpoint, request, size).window for request in requests]
-        self.largest_window = max(*windows, checkpoint.largest_window)
+        modes = [mode for mode in checkpoint.modes if not MODES[mode].needs_draft]
+        self.largest_window = max(fitted(checkpoint, Request(mode), size).window for mode in modes)
         self._batch = Batch(checkpoint, size, columns(checkpoint, checkpoint.context, self.largest_window))
         self.jobs: set[Job] = set()  # in the batch and in its queue
         self._loop: asyncio.Task | None = None  # computes while there are jobs
