@@ -11,7 +11,7 @@ from mars_demo.models.checkpoint import Checkpoint
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a forward: its pass, and the number of its positions that stay cached."""
+    """The result of a forward: its pass, and how many of its positions may stay cached."""
 
     step: Pass
     keep: int
@@ -26,7 +26,7 @@ class Answer:
     limit: int  # the most tokens
     stop_strings: tuple[str, ...] = ()
     ids: list[int] = field(default_factory=list)
-    cached: int = 0  # leading tokens of prompt and answer whose positions are cached
+    cached: int = 0  # leading tokens of prompt and answer that the caller of the strategy has cached
     stop: str | None = None
     passes: int = 0
     _started: float = 0.0
@@ -76,7 +76,7 @@ class Answer:
     ) -> Outcome:
         """Accept the first `count` readings, fewer if the answer ends within them, and record the pass.
 
-        keep: the number of leading positions that stay cached.
+        keep: the number of leading positions that may stay cached.
         counts: fields of the `Pass`: `positions` and the counts of a verifying mode.
         """
         texts = []
@@ -104,7 +104,6 @@ class Answer:
             )
             for i, reading in enumerate(readings)
         )
-        self.cached += keep
         step = Pass(
             number=self.passes,
             tau=tau,

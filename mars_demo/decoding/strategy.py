@@ -27,8 +27,8 @@ class Forward:
 
 
 # A module of `decoding.strategies` has a function `strategy(answer, request)`, which yields a `Forward`,
-# receives its readings, and yields an `Outcome`, repeatedly. The caller has the model: `decode` drives one
-# strategy with an engine, `serving` a batch of them.
+# receives its readings, and yields an `Outcome`, repeatedly. The caller has the model and sets
+# `answer.cached`: `decode` drives one strategy with an engine, `serving` a batch of them.
 Strategy = Generator[Forward | Outcome, list[Reading] | None, None]
 
 

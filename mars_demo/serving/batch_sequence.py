@@ -50,10 +50,9 @@ def lossless_window(checkpoint: Checkpoint, size: int) -> int:
 class BatchSequence:
     """The sequence of a prompt or conversation in a batch: a strategy with any of the caches.
 
-    Every forward computes the `tail` again, the accepted tokens that are not in the cache, before the
-    positions of the strategy. With the block cache the tail has the tokens since the last commit. When they
-    fill the block, the sequence is `full`, and its next forward commits them. Without a cache the tail has
-    all tokens.
+    Every forward computes all tokens that are not cached. With the block cache, the sequence is `full` when
+    as many tokens as a block are `pending`, computed but not cached, and its next forward commits them.
+    Without a cache, no token is ever cached.
 
     request: already `fitted`.
 
@@ -69,42 +68,39 @@ class BatchSequence:
         cache: str = "ragged",
         cache_block: int = CACHE_BLOCK,
     ):
-        settings, self.strategy = prepare(checkpoint, prompt, request)
+        settings, self.answer, self.strategy = prepare(checkpoint, prompt, request)
         self.run, self.request = Run(settings), request
         self.cache, self.cache_block = cache, cache_block
         self.next: Forward | None = None
-        self.length = 0  # committed positions
-        self.tail: list[int] = []  # accepted tokens after them, not yet committed
+        self.pending = 0
         self.started: float | None = None  # when it got a batch slot, by `time.perf_counter`
 
     @property
     def full(self) -> bool:
-        return self.cache == "block" and len(self.tail) >= self.cache_block
+        return self.cache == "block" and self.pending >= self.cache_block
 
     def next_forward(self) -> Forward:
         """Return the forward to compute now; τ is read only here, however long the sequence has waited."""
         if self.full:
-            return Forward(causal(self.tail, self.length), first=len(self.tail))
-        if not self.next:
-            self.next = next(self.strategy)
-        if not self.tail:
-            return self.next
-        tail = causal(self.tail, self.length)
-        return Forward(self.next.layout.after(tail), self.next.first + len(self.tail))
+            cached = self.answer.cached
+            block = self.answer.text_ids[cached : cached + self.pending]
+            return Forward(causal(block, cached), first=len(block))
+        self.next = self.next or next(self.strategy)
+        return self.next
 
     def take(self, readings: list[Reading]) -> Pass | None:
         """Return the pass made from the readings; None if the forward only committed a block."""
         if self.full:
-            self.length += len(self.tail)
-            self.tail = []
+            self.answer.cached += self.pending
+            self.pending = 0
             self.run.commits += 1
             return None
         outcome = self.strategy.send(readings)
-        is_prompt = not self.length and not self.tail
-        if self.cache == "none" or (self.cache == "block" and not is_prompt):
-            self.tail += self.next.layout.ids[0, : outcome.keep].tolist()
+        is_prompt = not self.run.passes
+        if self.cache == "ragged" or (self.cache == "block" and is_prompt):
+            self.answer.cached += outcome.keep
         else:
-            self.length += outcome.keep
+            self.pending = outcome.keep
         self.run.add(outcome.step)
         self.next = None
         return outcome.step
