@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mars_demo.core.progress import progress
+from tqdm import tqdm
 
 
 @dataclass
@@ -38,7 +38,7 @@ def take_turns(
         for one in timed.values():
             one.seconds.append(0.0)
             one.outputs = []
-        for value in progress(inputs, len(inputs), f"round {number + 1} of {rounds}", "input"):
+        for value in tqdm(inputs, f"round {number + 1} of {rounds}", unit="input", mininterval=1):
             for name, method in methods.items():
                 started = time.perf_counter()
                 returned = method(value)

@@ -37,6 +37,13 @@ def client(url: str) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=HANG_GUARD)
 
 
+def ask(url: str, prompt: str | list[dict], extra: dict | None = None, **fields):
+    """Return the answer to a prompt or to messages, by `mars-tiny` unless `fields` name another model."""
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    fields = {"model": "mars-tiny", "messages": messages, "extra_body": extra} | fields
+    return client(url).chat.completions.create(**fields)
+
+
 def until(condition: Callable[[], bool], seconds: float = HANG_GUARD) -> None:
     """Wait until a condition holds that another thread fulfills."""
     end = monotonic() + seconds

@@ -69,21 +69,6 @@ class Layout:
             self, visible=self.visible & (self.positions[:, :, None] - columns[:, None] < window)
         )
 
-    def after(self, first: Layout) -> Layout:
-        """Return one layout with the positions of `first` and then those of this layout.
-
-        Both have one sequence. The positions of this layout see all those of `first`, which it counts as
-        cached.
-        """
-        count = self.ids.shape[1]
-        unseen = torch.zeros(1, first.ids.shape[1], count, dtype=torch.bool)
-        joined = {
-            name: torch.cat([getattr(first, name), getattr(self, name)], dim=1)
-            for name in ("ids", "positions", "roles", "groups")
-        }
-        visible = torch.cat([torch.cat([first.visible, unseen], dim=2), self.visible], dim=1)
-        return Layout(visible=visible, **joined)
-
 
 def together(layouts: Sequence[Layout]) -> Layout:
     """Return layouts of one sequence each as a batch, padded to the longest.

@@ -9,14 +9,24 @@ from mars_demo.decoding.reading import Reading
 from mars_demo.models.checkpoint import Checkpoint
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a forward: its pass, and how many of its positions may stay cached."""
+
+    step: Pass
+    keep: int
+
+
 @dataclass
 class Answer:
     """An answer so far: its tokens, its stop reason, and the text that can be shown."""
 
     checkpoint: Checkpoint
+    prompt_ids: Sequence[int]
     limit: int  # the most tokens
     stop_strings: tuple[str, ...] = ()
     ids: list[int] = field(default_factory=list)
+    cached: int = 0  # leading tokens of prompt and answer that the caller of the strategy has cached
     stop: str | None = None
     passes: int = 0
     _started: float = 0.0
@@ -29,6 +39,11 @@ class Answer:
     def room(self) -> int:
         """Return the number of tokens that may still be added."""
         return self.limit - len(self.ids)
+
+    @property
+    def text_ids(self) -> list[int]:
+        """Return the tokens of the prompt and the answer."""
+        return [*self.prompt_ids, *self.ids]
 
     def give(self, ids: Sequence[int]) -> list[str]:
         """Begin the answer with given tokens, which no forward predicts, and return the text of each.
@@ -51,15 +66,17 @@ class Answer:
             raise ValueError(f"These tokens already fill the limit of {self.limit} tokens per answer.")
         return texts
 
-    def begin(self) -> None:
-        """Start the clock of the next forward."""
+    def begin(self) -> list[int]:
+        """Start the clock of the next forward, and return the tokens that are not cached yet."""
         self._started = time.perf_counter()
+        return self.text_ids[self.cached :]
 
     def step(
-        self, readings: Sequence[Reading], count: int, *, tau: float | None = None, **counts: int
-    ) -> Pass:
+        self, readings: Sequence[Reading], count: int, keep: int, *, tau: float | None = None, **counts: int
+    ) -> Outcome:
         """Accept the first `count` readings, fewer if the answer ends within them, and record the pass.
 
+        keep: the number of leading positions that may stay cached.
         counts: fields of the `Pass`: `positions` and the counts of a verifying mode.
         """
         texts = []
@@ -87,7 +104,7 @@ class Answer:
             )
             for i, reading in enumerate(readings)
         )
-        return Pass(
+        step = Pass(
             number=self.passes,
             tau=tau,
             ms=(time.perf_counter() - self._started) * 1000,
@@ -96,6 +113,7 @@ class Answer:
             stop=self.stop,
             **counts,
         )
+        return Outcome(step, keep)
 
     def _completes(self, token: int, text: str) -> bool:
         """Return whether the latest token and its text complete a stop string."""

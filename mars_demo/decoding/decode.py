@@ -38,8 +38,8 @@ def decode(
     request = request.fitted(checkpoint)
     conversation = list(messages) if prompt is None else [*messages, user(prompt)]
     engine = Engine(checkpoint.decoder, cache)
-    settings, strategy = prepare(checkpoint, conversation, request, engine)
-    return Run(settings, drive(engine, strategy, request))
+    settings, answer, strategy = prepare(checkpoint, conversation, request, engine)
+    return Run(settings, drive(engine, answer, strategy, request))
 
 
 def prepare(
@@ -47,8 +47,8 @@ def prepare(
     prompt: str | Sequence[Message] | Encoded,
     request: Request,
     engine: Engine | None = None,
-) -> tuple[Settings, Strategy]:
-    """Return the record's first line for a prompt or conversation, and the strategy that will decode it.
+) -> tuple[Settings, Answer, Strategy]:
+    """Return the record's first line for a prompt or conversation, its answer, and the answer's strategy.
 
     request: already `fitted` to the checkpoint.
     engine: the engine whose cache the strategy begins with; None for an empty cache.
@@ -70,10 +70,11 @@ def prepare(
             f"The {'conversation' if before else 'prompt'} has {len(prompt_ids) + len(given)} tokens; "
             f"{shortest.name} can read at most {shortest.context - 1}."
         )
-    answer = Answer(checkpoint, min(request.max_new_tokens, room + len(given)), request.stop_strings)
+    limit = min(request.max_new_tokens, room + len(given))
+    answer = Answer(checkpoint, prompt_ids, limit, request.stop_strings)
     texts = answer.give(given)
-    text_ids = [*prompt_ids, *given]
-    reused = engine.reuse(text_ids if request.rules.causal else ()) if engine else 0
+    if engine:
+        answer.cached = engine.reuse(answer.text_ids if request.rules.causal else ())
     settings = Settings(
         mode=request.mode,
         model=checkpoint.name,
@@ -90,12 +91,12 @@ def prepare(
         raw=request.raw or isinstance(prompt, Encoded) or not checkpoint.has_template,
         gpu=gpu_name(checkpoint.device),
         messages=before,
-        cached_tokens=reused,
+        cached_tokens=answer.cached,
         costs=checkpoint.costs if request.adaptive else None,
         branch=branch and {"of": branch.of, "at": branch.at, "given": [*zip(given, texts)]},
     )
     module = import_module(f"mars_demo.decoding.strategies.{request.rules.strategy}")
-    return settings, module.strategy(answer, text_ids, request, reused)
+    return settings, answer, module.strategy(answer, request)
 
 
 def _checked(prompt: str | Sequence[Message], raw: bool) -> list[Message]:
@@ -114,8 +115,8 @@ def encoded(checkpoint: Checkpoint, messages: Sequence[Message], raw: bool) -> l
     return encode_prompt(checkpoint.tokenizer, messages)
 
 
-def drive(engine: Engine, strategy: Strategy, request: Request) -> Iterator[Pass]:
-    """Run one strategy on one engine, with one turn per forward, and yield its passes.
+def drive(engine: Engine, answer: Answer, strategy: Strategy, request: Request) -> Iterator[Pass]:
+    """Run the strategy of an answer on one engine, with one turn per forward, and yield its passes.
 
     The time of a pass excludes the wait for its turn. On a CPU, where forwards are synchronous, a pass also
     records the time of the model and the time of reading its logits.
@@ -128,4 +129,5 @@ def drive(engine: Engine, strategy: Strategy, request: Request) -> Iterator[Pass
             readings, times = compute(engine, forward, request.acceptance, request.sampling)
             outcome = strategy.send(readings)
             engine.commit(outcome.keep)
+            answer.cached = engine.length
         yield replace(outcome.step, **times)

@@ -7,7 +7,9 @@ At the last layer, the lens is the model's own output.
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import takewhile
 
 import torch
 from torch import Tensor, nn
@@ -62,14 +64,13 @@ def look(
     verified: the number of accepted drafts of the layout; None to verify them with the last layer.
 
     Raises:
-        ValueError: if the forward does not fit the model or is too large, or if the model's final norm is
-            missing or not the last step before its head.
+        ValueError: if the forward does not fit the model or is too large, or if the last step before the
+            model's head is not a norm.
     """
     first = _last_real(layout)
     _require_fitting(model, layout, past, tokens, first)
-    norm = _final_norm(model)
     with torch.inference_mode():
-        states, last = _states(model, norm, layout, past, first)
+        norm, states, last = _states(model, layout, past, first)
         with SCHEDULER.turn():
             output = logits_of(model, last)
         chosen = output.argmax(-1).tolist()
@@ -86,65 +87,53 @@ def look(
 
 
 def _states(
-    model: PreTrainedModel, norm: nn.Module, layout: Layout, past: Sequence[int], first: int
-) -> tuple[list[Tensor], Tensor]:
-    """Return the layers' inputs from position `first` on, [n - first, width], and the head's input."""
-    cache, normed = DynamicCache(), []
+    model: PreTrainedModel, layout: Layout, past: Sequence[int], first: int
+) -> tuple[nn.Module, list[Tensor], Tensor]:
+    """Return the final norm, and from position `first` on the layers' inputs and the head's input.
+
+    The inputs have the shape [n - first, width].
+    """
+    cache, normed = DynamicCache(), {}
     if past:
         with SCHEDULER.turn():
             run(model, layouts.causal(past), cache)
-    with SCHEDULER.turn():
-        hook = norm.register_forward_hook(lambda module, inputs, output: normed.append(output))
-        try:
-            outputs = run(model, layout, cache, output_hidden_states=True)
-        finally:
-            hook.remove()
+    with SCHEDULER.turn(), ExitStack() as hooks:
+        for name, module in model.base_model.named_modules():
+            is_in_layer = any(part.isdigit() for part in name.split("."))
+            if "norm" in type(module).__name__.lower() and not is_in_layer:
+                hook = module.register_forward_hook(lambda norm, _, output: normed.update({norm: output}))
+                hooks.enter_context(hook)
+        outputs = run(model, layout, cache, output_hidden_states=True)
     last = outputs.last_hidden_state
-    if not any(torch.equal(output, last) for output in normed):
+    norm = next((norm for norm, output in normed.items() if torch.equal(output, last)), None)
+    if norm is None:
         raise ValueError(
-            f"The lens does not support model type {model.config.model_type}: its final norm is not the "
-            "last step before its output head."
+            f"The lens does not support model type {model.config.model_type}: the last step before its "
+            "output head is not a norm."
         )
-    return [state[0, first:] for state in outputs.hidden_states[:-1]], last[0, first:]
-
-
-def _final_norm(model: PreTrainedModel) -> nn.Module:
-    """Return the norm next to the list of a model's layers."""
-    for module in model.base_model.modules():
-        children = list(module.children())
-        if any(isinstance(child, nn.ModuleList) for child in children):
-            for child in children:
-                if "norm" in type(child).__name__.lower():
-                    return child
-    raise ValueError(
-        f"The lens does not support model type {model.config.model_type}: it has no norm between its last "
-        "layer and its output head."
-    )
+    return norm, [state[0, first:] for state in outputs.hidden_states[:-1]], last[0, first:]
 
 
 def slot_rows(layout: Layout, verified: int) -> list[int]:
     """Return the positions that predict slots: last real token, accepted drafts, masks after them."""
-    columns = list(enumerate(zip(layout.roles[0].tolist(), layout.groups[0].tolist())))
-    drafts = [position for position, (role, _) in columns if role == Role.DRAFT]
-    masks = [position for position, (role, group) in columns if role == Role.MASK and group == verified]
-    return [_last_real(layout), *drafts[:verified], *masks]
+    masks = [mask for mask in _positions(layout, Role.MASK) if layout.groups[0, mask] == verified]
+    return [_last_real(layout), *_positions(layout, Role.DRAFT)[:verified], *masks]
+
+
+def _positions(layout: Layout, *roles: Role) -> list[int]:
+    return [position for position, role in enumerate(layout.roles[0].tolist()) if role in roles]
 
 
 def _last_real(layout: Layout) -> int:
     """Return the position of the last token that is neither a draft nor a mask."""
-    roles = layout.roles[0].tolist()
-    return max(position for position, role in enumerate(roles) if role in (Role.PROMPT, Role.NEW))
+    return _positions(layout, Role.PROMPT, Role.NEW)[-1]
 
 
 def _agreeing(layout: Layout, chosen: list[int], first: int) -> int:
     """Return the number of leading drafts that equal the model's own choices."""
-    count = 0
-    for position, role in enumerate(layout.roles[0].tolist()):
-        if role == Role.DRAFT:
-            if layout.ids[0, position] != chosen[position - 1 - first]:
-                break
-            count += 1
-    return count
+    drafts = _positions(layout, Role.DRAFT)
+    agreeing = takewhile(lambda draft: layout.ids[0, draft] == chosen[draft - 1 - first], drafts)
+    return sum(1 for _ in agreeing)
 
 
 def _cells(logits: Tensor, final: list[int]) -> list[Cell]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mars_demo.core.acceptance import Acceptance
 from mars_demo.core.layout import Layout
-from mars_demo.core.trace import Pass
+from mars_demo.decoding.answer import Outcome
 from mars_demo.decoding.reading import Reading, fetch, measure
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.runtime.engine import Engine
@@ -26,18 +26,9 @@ class Forward:
         return self.layout.positions[0, self.first :].tolist()
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The result of a forward: its pass, and the number of its positions that stay cached."""
-
-    step: Pass
-    keep: int
-
-
-# A module of `decoding.strategies` has a function `strategy(answer, prompt_ids, request, past=0)`; `past`
-# is the number of leading prompt ids that are already cached.
-# A strategy yields a `Forward`, receives its readings, and yields an `Outcome`, repeatedly. The caller has
-# the model: `decode` drives one strategy with an engine, `serving` a batch of them.
+# A module of `decoding.strategies` has a function `strategy(answer, request)`, which yields a `Forward`,
+# receives its readings, and yields an `Outcome`, repeatedly. The caller has the model and sets
+# `answer.cached`: `decode` drives one strategy with an engine, `serving` a batch of them.
 Strategy = Generator[Forward | Outcome, list[Reading] | None, None]
 
 

@@ -18,7 +18,6 @@ from mars_demo.models import memory
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.serving.batch_sequence import BatchSequence
 from mars_demo.serving.cache import RaggedCache
-from mars_demo.show.schedules import COMMIT, COMPUTE, WAIT
 
 PADDING = 64  # beyond this many positions of padding, a separate forward is cheaper on a CPU
 
@@ -95,13 +94,8 @@ class Batch:
             return [(sequence, error) for sequence in active]
 
     def _step(self) -> list[tuple[BatchSequence, Pass | Exception]]:
-        computing, state = [sequence for sequence in self.active if not sequence.full], COMPUTE
-        for sequence in self.active:
-            sequence.state = WAIT
-        if not computing:  # every block is full: one forward commits them all
-            computing, state = list(self.active), COMMIT
-            for sequence in self.active:
-                sequence.closing = True
+        # If every block is full, one forward commits them all.
+        computing = [sequence for sequence in self.active if not sequence.full] or list(self.active)
         started = time.perf_counter()
         forwards, moved = {}, []
         for sequence in computing:
@@ -118,7 +112,6 @@ class Batch:
         self.forwards += 1
         self.positions += self._padded(forwards.values())
         for sequence, own in readings.items():
-            sequence.state = state
             if step := self._take(sequence, own):
                 moved.append((sequence, step))
         return moved
@@ -126,11 +119,10 @@ class Batch:
     def _take(self, sequence: BatchSequence, readings: list[Reading]) -> Pass | Exception | None:
         """Pass its readings to a sequence, which leaves after its last pass or on an error."""
         try:
-            step, keep = sequence.take(readings)
+            step = sequence.take(readings)
         except Exception as error:
             self._leave(sequence)
             return error
-        self._cache.commit(sequence, keep)
         if step is not None and step.stop:
             self._leave(sequence)
         return step

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self
 
 from mars_demo.core.layout import causal
 from mars_demo.core.messages import Encoded, Message
@@ -12,9 +11,8 @@ from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward, Strategy
+from mars_demo.decoding.strategy import Forward
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.show.schedules import FREE
 
 CACHE_BLOCK = 32  # positions; the paper's best are 16 and 32
 # Drafts that pay off, by the largest batch size: a larger batch has fewer positions to spare.
@@ -50,80 +48,59 @@ def lossless_window(checkpoint: Checkpoint, size: int) -> int:
 
 
 class BatchSequence:
-    """A sequence of a batch: a strategy with any of the caches.
+    """The sequence of a prompt or conversation in a batch: a strategy with any of the caches.
 
-    Every forward computes the `tail` again, the accepted tokens that are not in the cache, before the
-    positions of the strategy. With the block cache the tail has the tokens since the last commit. When they
-    fill the block, the sequence waits (`full`) for one more forward, `closing`, that commits them. Without
-    a cache the tail has all tokens.
+    Every forward computes all tokens that are not cached. With the block cache, the sequence is `full` when
+    as many tokens as a block are `pending`, computed but not cached, and its next forward commits them.
+    Without a cache, no token is ever cached.
+
+    request: already `fitted`.
+
+    Raises:
+        ValueError: as `decode.prepare`.
     """
 
     def __init__(
         self,
-        run: Run,
-        strategy: Strategy,
-        request: Request,
-        cache: str = "ragged",
-        cache_block: int = CACHE_BLOCK,
-    ):
-        self.run, self.strategy, self.request = run, strategy, request
-        self.cache, self.cache_block = cache, cache_block
-        self.next: Forward | None = None
-        self.length = 0  # committed positions
-        self.tail: list[int] = []  # accepted tokens after them, not yet committed
-        self.closing = False
-        self.state = FREE
-        self.started: float | None = None  # when it got a batch slot, by `time.perf_counter`
-
-    @classmethod
-    def of(
-        cls,
         checkpoint: Checkpoint,
         prompt: str | Sequence[Message] | Encoded,
         request: Request,
         cache: str = "ragged",
         cache_block: int = CACHE_BLOCK,
-    ) -> Self:
-        """Return the sequence of a prompt or conversation.
-
-        request: already `fitted`.
-
-        Raises:
-            ValueError: as `decode.prepare`.
-        """
-        settings, strategy = prepare(checkpoint, prompt, request)
-        return cls(Run(settings), strategy, request, cache, cache_block)
+    ):
+        settings, self.answer, self.strategy = prepare(checkpoint, prompt, request)
+        self.run, self.request = Run(settings), request
+        self.cache, self.cache_block = cache, cache_block
+        self.next: Forward | None = None
+        self.pending = 0
+        self.started: float | None = None  # when it got a batch slot, by `time.perf_counter`
 
     @property
     def full(self) -> bool:
-        return self.cache == "block" and len(self.tail) >= self.cache_block
+        return self.cache == "block" and self.pending >= self.cache_block
 
     def next_forward(self) -> Forward:
         """Return the forward to compute now; τ is read only here, however long the sequence has waited."""
-        if self.closing:
-            return Forward(causal(self.tail, self.length), first=len(self.tail))
-        if not self.next:
-            self.next = next(self.strategy)
-        if not self.tail:
-            return self.next
-        tail = causal(self.tail, self.length)
-        return Forward(self.next.layout.after(tail), self.next.first + len(self.tail))
+        if self.full:
+            cached = self.answer.cached
+            block = self.answer.text_ids[cached : cached + self.pending]
+            return Forward(causal(block, cached), first=len(block))
+        self.next = self.next or next(self.strategy)
+        return self.next
 
-    def take(self, readings: list[Reading]) -> tuple[Pass | None, int]:
-        """Return the pass made from the readings, and how many positions stay in the cache."""
-        if self.closing:
-            keep, self.tail, self.closing = len(self.tail), [], False
-            self.length += keep
+    def take(self, readings: list[Reading]) -> Pass | None:
+        """Return the pass made from the readings; None if the forward only committed a block."""
+        if self.full:
+            self.answer.cached += self.pending
+            self.pending = 0
             self.run.commits += 1
-            return None, keep
+            return None
         outcome = self.strategy.send(readings)
-        is_prompt = not self.length and not self.tail
-        if self.cache == "none" or (self.cache == "block" and not is_prompt):
-            self.tail += self.next.layout.ids[0, : outcome.keep].tolist()
-            keep = 0
+        is_prompt = not self.run.passes
+        if self.cache == "ragged" or (self.cache == "block" and is_prompt):
+            self.answer.cached += outcome.keep
         else:
-            keep = outcome.keep
-            self.length += keep
+            self.pending = outcome.keep
         self.run.add(outcome.step)
         self.next = None
-        return outcome.step, keep
+        return outcome.step

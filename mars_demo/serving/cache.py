@@ -1,6 +1,5 @@
 """The per-sequence (ragged) KV cache: sequences of different lengths that share one forward."""
 
-from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 
 import torch
@@ -66,9 +65,9 @@ class RaggedLayer(CacheLayerMixin):
         self.values[at] = values.transpose(1, 2)
         return self.keys[places.read, :, : places.width], self.values[places.read, :, : places.width]
 
-    def move(self, source: int, target: int, length: int) -> None:
+    def move(self, source: int, target: int) -> None:
         for tensor in (self.keys, self.values):
-            tensor[target, :, :length] = tensor[source, :, :length]
+            tensor[target] = tensor[source]
 
     def get_seq_length(self) -> int:
         return 0  # sequences differ in length; layouts carry their own positions and masks
@@ -81,7 +80,7 @@ class RaggedLayer(CacheLayerMixin):
 
 
 class RaggedCache:
-    """A KV cache on one model, with a length per sequence; any hashable stands for a sequence.
+    """A KV cache on one model for sequences of any length; any hashable stands for a sequence.
 
     Sequences are stored in adjacent rows, so that a forward over all of them reads the cache without a
     copy; the row of a sequence that was cleared is taken by another one.
@@ -89,7 +88,6 @@ class RaggedCache:
 
     def __init__(self, model: PreTrainedModel, rows: int, columns: int):
         self.model = model
-        self.lengths: Counter[Hashable] = Counter()
         self._rows: dict[Hashable, int] = {}
         self._places = Places()
         layers = [RaggedLayer(self._places, rows, columns) for _ in range(model.config.num_hidden_layers)]
@@ -99,19 +97,19 @@ class RaggedCache:
     def forward(self, forwards: dict[Hashable, Forward]) -> Tensor:
         """Return the logits of these forwards, concatenated in their order.
 
-        Each sequence gets the logits that `engine.Engine.forward` would give it; its layout counts its
-        length as the past. Padding is stored in the last column, which no other position sees.
+        Each sequence gets the logits that `engine.Engine.forward` would give it; its layout has its cached
+        positions as the past, and later ones are overwritten. Padding is stored in the last column, which
+        no other position sees.
         """
         self._arrange(forwards)
         sequences = sorted(forwards, key=self._rows.__getitem__)
         layouts = [forwards[sequence].layout for sequence in sequences]
-        sizes = [layout.ids.shape[1] for layout in layouts]
-        starts = [self.lengths[sequence] for sequence in sequences]
+        sizes, ends = zip(*(layout.visible.shape[1:] for layout in layouts))
         layout = together(layouts).to(self.model.device)
         count, width = layout.visible.shape[1:]
         columns = torch.full((len(sequences), count), width - 1)
-        for row, (start, size) in enumerate(zip(starts, sizes)):
-            columns[row, :size] = torch.arange(start, start + size)
+        for row, (size, end) in enumerate(zip(sizes, ends)):
+            columns[row, :size] = torch.arange(end - size, end)
         rows = [self._rows[sequence] for sequence in sequences]
         self._places.set(rows, columns, width, self.model.device)
         mask = masks(self.model, layout, lambda window: together([one.near(window) for one in layouts]))
@@ -129,13 +127,9 @@ class RaggedCache:
             if row >= len(self._rows):
                 self._rows[sequence] = free.pop()
                 for layer in self._cache.layers:
-                    layer.move(row, self._rows[sequence], self.lengths[sequence])
+                    layer.move(row, self._rows[sequence])
         for sequence in forwards:
             self._rows.setdefault(sequence, len(self._rows))
 
-    def commit(self, sequence: Hashable, count: int) -> None:
-        self.lengths[sequence] += count
-
     def clear(self, sequence: Hashable) -> None:
         self._rows.pop(sequence, None)
-        del self.lengths[sequence]

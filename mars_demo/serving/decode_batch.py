@@ -15,7 +15,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.serving.batch import Batch, columns
 from mars_demo.serving.batch_sequence import CACHE_BLOCK, BatchSequence, fitted
-from mars_demo.show.schedules import FREE, Schedule
+from mars_demo.show.schedules import COMMIT, COMPUTE, FREE, WAIT, Schedule
 
 TITLES = {
     "ragged": "Per-sequence cache",
@@ -33,16 +33,21 @@ class Decoding:
         self._sequences = sequences
 
     def __iter__(self) -> Iterator[list[int]]:
-        numbers = {sequence: number for number, sequence in enumerate(self._sequences)}
         before = self.batch.seconds
         for moved in _steps(self.batch):
-            self.schedule.steps.append([sequence.state for sequence in self._sequences])
+            computed = [sequence for sequence, _ in moved]
+            self.schedule.steps.append([self._state(sequence, computed) for sequence in self._sequences])
             self.schedule.ms.append(round(1000 * (self.batch.seconds - before), 3))
             before = self.batch.seconds
-            for sequence, step in moved:
-                if step.stop:
-                    sequence.state = FREE
-            yield [numbers[sequence] for sequence, _ in moved]
+            yield [number for number, sequence in enumerate(self._sequences) if sequence in computed]
+
+    def _state(self, sequence: BatchSequence, computed: Sequence[BatchSequence]) -> str:
+        """Return the state of a sequence in the last forward, which advanced the `computed` ones."""
+        if sequence in computed:
+            return COMPUTE
+        if sequence not in self.batch.active:
+            return FREE
+        return WAIT if computed else COMMIT
 
     def finish(self) -> Self:
         for _ in self:
@@ -95,7 +100,7 @@ def decode_batch(
     sequences = []
     for number, prompt in enumerate(prompts, start=1):
         try:
-            sequences.append(BatchSequence.of(checkpoint, prompt, request, cache, cache_block))
+            sequences.append(BatchSequence(checkpoint, prompt, request, cache, cache_block))
         except ValueError as error:
             raise ValueError(f"Prompt {number}: {error}") from error
     more = cache_block if cache == "block" else 0
@@ -119,7 +124,7 @@ def finished(
         return
     checkpoint, size = checkpoint.dense, min(size, len(requests))
     numbers = {
-        BatchSequence.of(checkpoint, prompt, fitted(checkpoint, request, size)): number
+        BatchSequence(checkpoint, prompt, fitted(checkpoint, request, size)): number
         for number, (prompt, request) in enumerate(requests)
     }
     for moved in _steps(_batch(checkpoint, numbers, size)):

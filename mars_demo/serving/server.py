@@ -54,7 +54,7 @@ class Job(BatchSequence):
 
 
 class Server:
-    """A server for up to `size` sequences on one model; use it as `async with Server(…) as server`.
+    """A server for up to `size` sequences on one model.
 
     ended: called with each job that was answered, was cancelled or has failed.
 
@@ -68,25 +68,18 @@ class Server:
         self.checkpoint = checkpoint = checkpoint.dense
         self.size, self._ended = size, ended
         # Every mode that a request may name has its default window.
-        requests = [Request(mode) for mode in checkpoint.modes if not MODES[mode].needs_draft]
-        windows = [fitted(checkpoint, request, size).window for request in requests]
-        self.largest_window = max(*windows, checkpoint.largest_window)
+        modes = [mode for mode in checkpoint.modes if not MODES[mode].needs_draft]
+        self.largest_window = max(fitted(checkpoint, Request(mode), size).window for mode in modes)
         self._batch = Batch(checkpoint, size, columns(checkpoint, checkpoint.context, self.largest_window))
         self.jobs: set[Job] = set()  # in the batch and in its queue
-        self._wake = asyncio.Event()
-        self._left = False
+        self._loop: asyncio.Task | None = None  # computes while there are jobs
 
-    async def __aenter__(self) -> Self:
-        self._loop = asyncio.create_task(self._serve())
-        return self
-
-    async def __aexit__(self, *_) -> None:
-        self._left = True
-        self._wake.set()
-        await self._loop  # until the current forward ends: its thread cannot be cancelled
+    async def aclose(self) -> None:
+        """Cancel all jobs; return once the current forward has ended, as its thread cannot be cancelled."""
         for job in self.jobs:
             job.cancel()
-        self._leave()
+        if self._loop:
+            await self._loop
 
     @property
     def waiting(self) -> int:
@@ -108,19 +101,15 @@ class Server:
             raise ValueError(
                 f"A window of {request.window} slots is larger than this server's {self.largest_window}."
             )
-        job = Job.of(self.checkpoint, prompt, request)
+        job = Job(self.checkpoint, prompt, request)
         self.jobs.add(job)
         self._batch.waiting.append(job)
-        self._wake.set()
+        if self._loop is None or self._loop.done():
+            self._loop = asyncio.create_task(self._serve())
         return job
 
     async def _serve(self) -> None:
-        while not self._left:
-            self._leave()
-            if not self.jobs:
-                self._wake.clear()
-                await self._wake.wait()
-                continue
+        while self._not_cancelled():
             # In a thread, so that jobs arrive and stream while a forward computes.
             for job, step in await asyncio.to_thread(self._batch.step):
                 if isinstance(step, Exception):
@@ -130,11 +119,13 @@ class Server:
                 if step.stop:
                     self._end(job)
 
-    def _leave(self) -> None:
+    def _not_cancelled(self) -> set[Job]:
+        """Return the jobs after removing cancelled ones."""
         for job in [job for job in self.jobs if job.cancelled]:
             self._batch.drop(job)
             job.run.close()
             self._end(job)
+        return self.jobs
 
     def _end(self, job: Job, error: Exception | None = None) -> None:
         self.jobs.remove(job)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 
@@ -28,7 +27,6 @@ class Servers:
     def __init__(self, pool: Pool, size: int = 8, tau: tuple[float, float] = (TAU, TAU)):
         self.pool, self.size, self.tau, self.metrics = pool, size, tau, Metrics()
         self._servers: dict[str, Server] = {}
-        self._stack = AsyncExitStack()
         self._lock = asyncio.Lock()
         self._closed = False
 
@@ -90,7 +88,7 @@ class Servers:
         except ValueError as error:
             raise Refusal(503, str(error), "model") from error
         if not self._closed:
-            self._servers[name] = await self._stack.enter_async_context(server)
+            self._servers[name] = server
             self.metrics.watch(name, server)
 
     def _make(self, name: str) -> Server:
@@ -101,4 +99,5 @@ class Servers:
     async def close(self) -> None:
         """Close all servers and end their requests."""
         self._closed = True
-        await self._stack.aclose()
+        for server in self._servers.values():
+            await server.aclose()

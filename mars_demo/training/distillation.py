@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tqdm import tqdm
+
 from mars_demo import tasks
 from mars_demo.core.assets import read_json
 from mars_demo.core.messages import Encoded
-from mars_demo.core.progress import progress
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.chat import Message, encode_prompt, render, with_slots
@@ -170,8 +171,10 @@ def write(
     excluded = [_joined(json.loads(line)["messages"][:-1]) for line in avoided]
     pool = min(8 * batch, left + left // 4 + 1)  # some answers are dropped
     conversations = answered(checkpoint, talks, batch, max_new_tokens, excluded, pool)
+    first = itertools.islice(conversations, left)
     with path.open("ab") as file:
-        for conversation in progress(itertools.islice(conversations, left), left, path.name, "answer"):
+        # With a delay, an error before the first answer is printed without a bar.
+        for conversation in tqdm(first, path.name, left, unit="answer", mininterval=1, delay=1):
             file.write(json.dumps(conversation, ensure_ascii=False).encode() + b"\n")
             file.flush()
 

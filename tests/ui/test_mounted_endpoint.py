@@ -8,7 +8,7 @@ import httpx
 import openai
 import pytest
 from child_app import GUARD, ROOT, started
-from web import until
+from web import ask, until
 
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
@@ -18,21 +18,15 @@ from mars_demo.ui import endpoint
 PROMPT = tasks.held_out("units", 1)[0].prompt
 
 
-def ask(url: str, **more):
-    client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=GUARD)
-    messages = [{"role": "user", "content": PROMPT}]
-    return client.chat.completions.create(model="mars-tiny", messages=messages, **more)
-
-
 @pytest.mark.full
 def test_the_page_and_the_endpoint_in_one_process(mars_tiny):
     expected = decode(mars_tiny, PROMPT, Request(max_new_tokens=256)).finish()
     with started("app.py", "--endpoint", "--only", "--model", "mars-tiny", "--host", "127.0.0.1") as child:
         url = child.wait_for_url()
         child.wait_for("public link")  # printed after Gradio has reached its own page
-        assert ask(url).choices[0].message.content == expected.text
+        assert ask(url, PROMPT).choices[0].message.content == expected.text
         with pytest.raises(openai.BadRequestError, match=r"tau.*\b2\b"):
-            ask(url, extra_body={"tau": 2})
+            ask(url, PROMPT, {"tau": 2})
         assert httpx.get(f"{url}/v1/nothing").json()["error"]["type"] == "not_found_error"
         assert httpx.get(f"{url}/health").json() == {"status": "ok"}
         assert "vllm:generation_tokens_total{" in httpx.get(f"{url}/metrics").text
@@ -56,7 +50,7 @@ def test_the_command_serves_until_it_is_interrupted(mars_tiny):
         url = child.wait_for_url("Serving")
         until(lambda: httpx.get(f"{url}/health").is_success)  # it loads its models without being asked
         expected = decode(mars_tiny, PROMPT, Request(max_new_tokens=256)).finish()
-        assert ask(url).choices[0].message.content == expected.text
+        assert ask(url, PROMPT).choices[0].message.content == expected.text
         port = url.rpartition(":")[2]
         taken = subprocess.run(
             [sys.executable, *command[:-3], port], cwd=ROOT, capture_output=True, text=True

@@ -40,8 +40,9 @@ def afresh(checkpoint, run: Run, request: Request, ids: list[int]) -> Run:
     """Decode the same prefix as a prompt, without a cache."""
     prefix = encode_prompt(checkpoint.tokenizer, run.settings.conversation) + ids
     shorter = replace(request, branch=None, max_new_tokens=request.max_new_tokens - len(ids))
-    settings, strategy = prepare(checkpoint, Encoded(prefix, PROMPT), shorter.fitted(checkpoint))
-    return Run(settings, drive(Engine(checkpoint.decoder), strategy, shorter.fitted(checkpoint))).finish()
+    request = shorter.fitted(checkpoint)
+    settings, *parts = prepare(checkpoint, Encoded(prefix, PROMPT), request)
+    return Run(settings, drive(Engine(checkpoint.decoder), *parts, request)).finish()
 
 
 def test_a_branch_equals_decoding_its_prefix_afresh(random_checkpoint):

@@ -220,8 +220,9 @@ def test_streamed_text_is_the_answer_and_never_splits_a_character(tokenizer):
 
 def test_bytes_of_an_unfinished_character_wait_until_the_answer_ends(mars_tiny, tokenizer):
     ids = tokenizer("né 👩‍🚀 שלום 🚀", add_special_tokens=False)["input_ids"][:-1]
-    answer = Answer(mars_tiny, limit=len(ids))
-    pieces = [answer.step([Reading(token, 1.0, [token], [1.0])], 1, positions=1).text for token in ids]
+    answer = Answer(mars_tiny, [], limit=len(ids))
+    readings = [Reading(token, 1.0, [token], [1.0]) for token in ids]
+    pieces = [answer.step([reading], 1, keep=1, positions=1).step.text for reading in readings]
     assert "".join(pieces) == tokenizer.decode(ids)
     assert "" in pieces and not any("\ufffd" in piece for piece in pieces[:-1])
 

@@ -14,14 +14,14 @@ import openai
 import pytest
 import torch
 from gate import Gate
-from web import HANG_GUARD, client, run, serving, until
+from web import HANG_GUARD, ask, client, run, serving, until
 
 from mars_demo import tasks
 from mars_demo.core.acceptance import by_load
 from mars_demo.core.limits import LIMITS
+from mars_demo.core.messages import user
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.pool import Pool
 from mars_demo.serving.cache import RaggedCache
 from mars_demo.serving.chat_body import ChatBody
@@ -31,11 +31,7 @@ from mars_demo.serving.servers import Servers
 ROOT = Path(__file__).parents[2]
 PROMPTS = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS]
 STORY = "Tell me a short story about a lantern and a wizard."
-REQUEST = {"model": "mars-tiny", "messages": [{"role": "user", "content": PROMPTS[0]}]}
-
-
-def user(text: str) -> list[dict]:
-    return [{"role": "user", "content": text}]
+REQUEST = {"model": "mars-tiny", "messages": [user(PROMPTS[0])]}
 
 
 def alone(model, prompt: str, **settings):
@@ -59,10 +55,7 @@ def test_models_are_listed_as_openai_lists_them(url):
 
 def test_a_stream_has_a_chunk_per_pass_and_ends_with_the_usage_on_request(url, mars_tiny):
     expected = alone(mars_tiny, STORY)
-    stream = client(url).chat.completions.create(
-        model="mars-tiny", messages=user(STORY), stream=True, stream_options={"include_usage": True}
-    )
-    *chunks, last = list(stream)
+    *chunks, last = ask(url, STORY, stream=True, stream_options={"include_usage": True})
     assert chunks[0].choices[0].delta.role == "assistant"
     pieces = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices[0].delta.content]
     assert pieces == [step.text for step in expected.passes if step.text]
@@ -75,7 +68,7 @@ def test_a_stream_has_a_chunk_per_pass_and_ends_with_the_usage_on_request(url, m
     assert [chunk.choices[0].finish_reason for chunk in chunks] == [None] * (len(chunks) - 1) + ["stop"]
     assert all(chunk.usage is None for chunk in chunks) and last.choices == []
     assert (last.usage.completion_tokens, last.usage.forwards) == (expected.tokens, expected.forwards)
-    plain = list(client(url).chat.completions.create(**REQUEST, stream=True))
+    plain = list(ask(url, PROMPTS[0], stream=True))
     assert all(chunk.usage is None and chunk.choices for chunk in plain)
 
 
@@ -84,8 +77,8 @@ def test_concurrent_clients_get_their_own_answers(url, mars_tiny):
     settings = [{}, {"tau": 0.5}, {"mode": "lossless"}, {"mode": "ar"}, {"criterion": "entropy"}]
     requests = [(prompt, settings[n % len(settings)]) for n, prompt in enumerate(PROMPTS)]
 
-    async def ask(clients, number, prompt, extra):
-        fields = {"model": "mars-tiny", "messages": user(prompt), "extra_body": extra}
+    async def ask_one(clients, number, prompt, extra):
+        fields = {"model": "mars-tiny", "messages": [user(prompt)], "extra_body": extra}
         if number % 2:
             return (await clients.chat.completions.create(**fields)).choices[0].message.content
         stream = await clients.chat.completions.create(**fields, stream=True)
@@ -93,39 +86,15 @@ def test_concurrent_clients_get_their_own_answers(url, mars_tiny):
 
     async def ask_all():
         async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as clients:
-            asks = [ask(clients, number, *one) for number, one in enumerate(requests)]
+            asks = [ask_one(clients, number, *one) for number, one in enumerate(requests)]
             return await asyncio.gather(*asks)
 
     assert run(ask_all()) == [alone(mars_tiny, prompt, **extra).text for prompt, extra in requests]
 
 
-@pytest.mark.parametrize(
-    ("fields", "settings"),
-    [
-        ({"tau": 0.5, "window": 3}, {"tau": 0.5, "window": 3}),
-        ({"mode": "jacobi", "window": 4}, {"mode": "jacobi", "window": 4}),
-        ({"criterion": "margin", "temperature": 0}, {"criterion": "margin"}),
-        ({"top_p": 0.9, "seed": -4}, {"sampling": Sampling(1.0, top_p=0.9, seed=-4)}),
-        (
-            {"temperature": 1.5, "top_k": 40, "seed": 5, "mode": "lossless"},
-            {"sampling": Sampling(1.5, top_k=40, seed=5), "mode": "lossless"},
-        ),
-    ],
-)
-def test_sampling_fields_and_extra_fields_take_effect(url, mars_tiny, fields, settings):
-    answer = client(url).chat.completions.create(
-        model="mars-tiny", messages=user(STORY), max_tokens=30, extra_body=fields
-    )
-    expected = alone(mars_tiny, STORY, max_new_tokens=30, **settings)
-    assert answer.choices[0].message.content == expected.text
-    assert answer.usage.forwards == expected.forwards
-    assert answer.choices[0].finish_reason == ("length" if expected.stop == "length" else "stop")
-
-
 def test_without_a_seed_samples_differ(url):
-    fields = {"model": "mars-tiny", "messages": user(STORY), "temperature": 1.5, "max_tokens": 30}
-    answers = {client(url).chat.completions.create(**fields).choices[0].message.content for _ in range(3)}
-    assert len(answers) == 3
+    answers = [ask(url, STORY, temperature=1.5, max_tokens=30) for _ in range(3)]
+    assert len({answer.choices[0].message.content for answer in answers}) == 3
 
 
 def test_the_message_formats_of_clients_are_accepted(url, mars_tiny):
@@ -139,19 +108,17 @@ def test_the_message_formats_of_clients_are_accepted(url, mars_tiny):
     ]
     harmless = {"n": 1, "frequency_penalty": 0.0, "presence_penalty": 0, "logprobs": False, "user": "me"}
     harmless |= {"response_format": {"type": "text"}, "tools": [], "stop": None, "store": False}
-    answer = client(url).chat.completions.create(model="mars-tiny", messages=messages, extra_body=harmless)
-    plain = [*user(PROMPTS[0]), {"role": "assistant", "content": "Yes."}]
+    answer = ask(url, messages, harmless)
+    plain = [user(PROMPTS[0]), {"role": "assistant", "content": "Yes."}]
     expected = decode(mars_tiny, PROMPTS[1], Request(max_new_tokens=LIMITS.answer), messages=plain).finish()
     assert answer.choices[0].message.content == expected.text
 
 
 def test_an_answer_ends_before_its_stop_string(url, mars_tiny):
     whole = alone(mars_tiny, STORY).text
-    fields = {"model": "mars-tiny", "messages": user(STORY)}
-    [choice] = client(url).chat.completions.create(**fields, stop=" lantern").choices
+    [choice] = ask(url, STORY, stop=" lantern").choices
     assert choice.message.content == whole[: whole.index(" lantern")] and choice.finish_reason == "stop"
-    stream = client(url).chat.completions.create(**fields, stop=["a", "antern a"], stream=True)
-    choices = [chunk.choices[0] for chunk in stream]
+    choices = [chunk.choices[0] for chunk in ask(url, STORY, stop=["a", "antern a"], stream=True)]
     assert "".join(choice.delta.content or "" for choice in choices) == whole[: whole.index("a")]
     assert choices[-1].finish_reason == "stop"
 
@@ -182,17 +149,17 @@ BAD = [
     ({"taus": 0.5}, "taus"),
     ({"<b>" * 1000: 1}, "<b><b>"),
     ({"messages": []}, "messages"),
-    ({"messages": user(" \n")}, "prompt"),
+    ({"messages": [user(" \n")]}, "prompt"),
     ({"messages": [{"role": "tool", "content": "1"}]}, "messages.0..role.*'system'"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "text"),
-    ({"messages": user("word " * 1200)}, r"\d{4}.*mars-tiny.*511"),
+    ({"messages": [user("word " * 1200)]}, r"\d{4}.*mars-tiny.*511"),
 ]  # fmt: skip
 
 
 def test_a_bad_value_is_named_in_a_short_message(url):
     for fields, fact in BAD:
         with pytest.raises(openai.BadRequestError, match=fact) as refused:
-            client(url).chat.completions.create(**REQUEST | {"extra_body": fields})
+            ask(url, PROMPTS[0], fields)
         error = refused.value
         assert error.status_code == 400 and error.type == "invalid_request_error", fields
         assert set(error.body) == {"message", "type", "param", "code"}, fields
@@ -222,7 +189,7 @@ def test_unknown_paths_and_models_get_errors_of_the_same_form(url):
         assert response.status_code == status, path
         assert set(response.json()["error"]) == {"message", "type", "param", "code"}
     with pytest.raises(openai.NotFoundError, match="no/such") as refused:
-        client(url).chat.completions.create(model="no/such", messages=user("Hi"))
+        ask(url, "Hi", model="no/such")
     assert refused.value.code == "model_not_found"
 
 
@@ -255,23 +222,21 @@ def test_another_content_type_is_refused(url):
 def test_prompts_have_a_limit(url, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_PROMPT", "30")
     messages = [{"role": "system", "content": "s" * 10}, {"role": "user", "content": "u" * 20}]
-    fields = {"model": "mars-tiny", "max_tokens": 1}
-    client(url).chat.completions.create(**fields, messages=messages)
+    ask(url, messages, max_tokens=1)
     messages[0]["content"] += "s"
     with pytest.raises(openai.BadRequestError, match="31.*30") as refused:
-        client(url).chat.completions.create(**fields, messages=messages)
+        ask(url, messages, max_tokens=1)
     assert refused.value.code == "context_length_exceeded"
 
 
 def test_answers_have_a_limit(url, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_ANSWER", "256")
-    fields = {"model": "mars-tiny", "messages": user(STORY)}
     for name, most, reason in (("max_tokens", 7, "length"), ("max_completion_tokens", 256, "stop")):
-        answer = client(url).chat.completions.create(**fields, **{name: most})
+        answer = ask(url, STORY, **{name: most})
         assert answer.usage.completion_tokens <= most
         assert answer.choices[0].finish_reason == reason
         with pytest.raises(openai.BadRequestError, match=f"{name}.*256.*257"):
-            client(url).chat.completions.create(**fields, **{name: 257})
+            ask(url, STORY, **{name: 257})
 
 
 def test_bodies_have_a_limit(url, monkeypatch):
@@ -303,15 +268,15 @@ def test_a_body_that_does_not_arrive_is_a_timeout(url, monkeypatch):
 def test_a_full_queue_asks_to_retry_and_serves_accepted_requests(url, server, gate, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_WAITING", "2")
     with ThreadPoolExecutor(4) as clients:
-        requests = [clients.submit(client(url).chat.completions.create, **REQUEST) for _ in range(4)]
+        requests = [clients.submit(ask, url, PROMPTS[0]) for _ in range(4)]
         until(lambda: len(server.jobs) == server.size + 2 == 4)
         with pytest.raises(openai.RateLimitError, match="2") as refused:
-            client(url).chat.completions.create(**REQUEST)
+            ask(url, PROMPTS[0])
         assert int(refused.value.response.headers["Retry-After"]) >= 1
         gate.open()
         answers = {one.result().choices[0].message.content for one in requests}
     assert len(answers) == 1
-    assert client(url).chat.completions.create(**REQUEST).choices[0].message.content in answers
+    assert ask(url, PROMPTS[0]).choices[0].message.content in answers
 
 
 def test_a_client_that_leaves_the_queue_frees_its_slot(url, server, gate):
@@ -354,12 +319,12 @@ def test_a_failed_forward_is_a_server_error_and_the_next_request_is_served(
 
     monkeypatch.setattr(RaggedCache, "forward", fail_once)
     with pytest.raises(openai.APIError, match=words) as failed:
-        list(client(url).chat.completions.create(**REQUEST, stream=stream))
+        list(ask(url, PROMPTS[0], stream=stream))
     assert "secret" not in str(failed.value.body)
     logged = [record for record in ours(caplog) if record.levelno >= logging.ERROR]
     assert len(logged) == logs
     assert all("secret" in one.getMessage() and one.exc_info is None for one in logged)
-    assert client(url).chat.completions.create(**REQUEST).choices[0].message.content
+    assert ask(url, PROMPTS[0]).choices[0].message.content
 
 
 def test_the_operator_sets_tau_of_requests_that_name_none_and_lets_it_fall_with_the_queue():
@@ -368,7 +333,7 @@ def test_the_operator_sets_tau_of_requests_that_name_none_and_lets_it_fall_with_
     async def serve():
         servers = Servers(Pool(["mars-tiny"], device="cpu"), 2, bounds)
         named = ChatBody(**REQUEST, tau=0.5)
-        bodies = [ChatBody(**REQUEST | {"messages": user(prompt)}) for prompt in PROMPTS]
+        bodies = [ChatBody(**REQUEST | {"messages": [user(prompt)]}) for prompt in PROMPTS]
         jobs = [await servers.submit(body) for body in (named, *bodies)]
         await asyncio.gather(*(job.finish() for job in jobs))
         await servers.close()
@@ -383,9 +348,8 @@ def test_the_operator_sets_tau_of_requests_that_name_none_and_lets_it_fall_with_
 
 
 def test_another_model_is_loaded_at_its_first_request(url, servers, ar_tiny):
-    fields = {"model": "ar-tiny", "messages": user(PROMPTS[0])}
     with ThreadPoolExecutor(3) as clients:
-        requests = [clients.submit(client(url).chat.completions.create, **fields) for _ in range(3)]
+        requests = [clients.submit(ask, url, PROMPTS[0], model="ar-tiny") for _ in range(3)]
         texts = {one.result().choices[0].message.content for one in requests}
     assert texts == {alone(ar_tiny, PROMPTS[0]).text}
     assert set(servers._servers) == set(servers.pool.names())
@@ -395,16 +359,16 @@ def test_a_server_that_ends_notifies_streams_and_the_queue(caplog):
     servers = Servers(Pool(["mars-tiny"], device="cpu"), 1)
     with ThreadPoolExecutor(3) as clients:
         with serving(servers) as url:
-            client(url).chat.completions.create(**REQUEST)
+            ask(url, PROMPTS[0])
             server = servers._servers["mars-tiny"]
             gate = Gate(server.checkpoint.model.base_model, free=0)
-            stream = client(url).chat.completions.create(**REQUEST, stream=True)
+            stream = ask(url, PROMPTS[0], stream=True)
             gate.release(1)
             while not next(stream).choices[0].delta.content:
                 pass
-            waiting = [clients.submit(client(url).chat.completions.create, **REQUEST) for _ in range(2)]
+            waiting = [clients.submit(ask, url, PROMPTS[0]) for _ in range(2)]
             until(lambda: server.waiting == 2)
-            ending = clients.submit(until, lambda: server._left)
+            ending = clients.submit(until, lambda: all(job.cancelled for job in server.jobs))
             ending.add_done_callback(lambda _: gate.open())  # lets the current forward end
         with pytest.raises(openai.APIError, match="server"):
             list(stream)

@@ -9,13 +9,14 @@ import openai
 import pytest
 from openai.types.completion_usage import CompletionTokensDetails
 from prometheus_client.parser import text_string_to_metric_families
-from web import HANG_GUARD, client, until
+from web import HANG_GUARD, ask, until
 
 from mars_demo import tasks
 from mars_demo.core.assets import ASSETS
 from mars_demo.core.trace import Run, read_runs
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling
 from mars_demo.serving.cache import RaggedCache
 from mars_demo.serving.completion import figures
 from mars_demo.serving.drafts import Drafts
@@ -40,11 +41,6 @@ NAMES = {
     "vllm:request_time_per_output_token_seconds": "histogram",
     "vllm:e2e_request_latency_seconds": "histogram",
 }
-
-
-def ask(url: str, prompt: str, extra: dict | None = None, **fields):
-    fields |= {"model": "mars-tiny", "messages": [{"role": "user", "content": prompt}], "extra_body": extra}
-    return client(url).chat.completions.create(**fields)
 
 
 def scrape(url: str) -> Counter:
@@ -92,10 +88,7 @@ def per_position(counts: list[tuple[int, int]]) -> list[int]:
 @pytest.mark.parametrize(
     ("prompt", "settings"),
     [
-        (STORY, {"mode": "mars", "tau": 0.5}),
-        (PROMPTS[0], {"mode": "mars"}),
         (PROMPTS[0], {"mode": "mars", "tau": 1.0}),
-        (STORY, {"mode": "lossless"}),
         (PROMPTS[0], {"mode": "jacobi"}),
         (PROMPTS[0], {"mode": "speculative", "tau": 0.5}),
         (STORY, {"mode": "mars", "max_new_tokens": 7}),
@@ -122,10 +115,23 @@ def test_the_time_of_recorded_forwards_is_that_of_the_closing_line():
         assert timings["predicted_ms"] == pytest.approx(1000 * line["seconds"], abs=0.1)
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-def test_an_answer_and_its_figures_are_those_of_the_decoder_also_streamed(url, mars_tiny, settings):
+@pytest.mark.parametrize(
+    ("fields", "settings"),
+    [
+        *zip(SETTINGS, SETTINGS),
+        ({"tau": 0.5, "window": 3}, {"tau": 0.5, "window": 3}),
+        ({"mode": "jacobi", "window": 4}, {"mode": "jacobi", "window": 4}),
+        ({"criterion": "margin", "temperature": 0}, {"criterion": "margin"}),
+        ({"top_p": 0.9, "seed": -4}, {"sampling": Sampling(1.0, top_p=0.9, seed=-4)}),
+        (
+            {"temperature": 1.5, "top_k": 40, "seed": 5, "mode": "lossless"},
+            {"sampling": Sampling(1.5, top_k=40, seed=5), "mode": "lossless"},
+        ),
+    ],
+)
+def test_an_answer_and_its_figures_are_those_of_the_decoder_also_streamed(url, mars_tiny, fields, settings):
     run = decode(mars_tiny, STORY, Request(max_new_tokens=40, **settings)).finish()
-    counts, answer = recount(run), ask(url, STORY, settings, max_tokens=40)
+    counts, answer = recount(run), ask(url, STORY, fields, max_tokens=40)
     [choice], usage, times = answer.choices, answer.usage, answer.timings
     assert choice.message.content == run.text
     assert choice.finish_reason == ("length" if run.stop == "length" else "stop")
@@ -148,7 +154,7 @@ def test_an_answer_and_its_figures_are_those_of_the_decoder_also_streamed(url, m
     assert times["predicted_per_second"] == pytest.approx(1000 * run.tokens / ms, rel=0.001)
     assert times["predicted_per_token_ms"] == pytest.approx(ms / run.tokens, abs=0.001)
     options = {"stream": True, "stream_options": {"include_usage": True}}
-    *chunks, last = ask(url, STORY, settings, max_tokens=40, **options)
+    *chunks, last = ask(url, STORY, fields, max_tokens=40, **options)
     assert last.usage == usage and last.timings.keys() == times.keys()
     assert last.timings["draft_n"] == offered
     assert not any(hasattr(chunk, "timings") for chunk in chunks)

@@ -10,10 +10,10 @@ from mars_demo.core.layout import NO_GROUP, Layout, Role
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.reading import Reading, marked
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward, Outcome, Strategy
+from mars_demo.decoding.strategy import Forward, Strategy
 
 
-def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
+def strategy(answer: Answer, request: Request) -> Strategy:
     """Fill one block of masks after the other, most confident slots first (the paper's baseline).
 
     Every forward fills the masks whose score is at least τ, and always the most confident one. A pass
@@ -22,16 +22,15 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
     attention inside the block, as in training.
     """
     rule, mask_id = request.acceptance, answer.checkpoint.mask_id
-    pending = prompt_ids[past:]
-    causal_until = len(pending)
     while not answer.stop:
         block: list[Reading | None] = [None] * min(request.window, answer.room)
         read_so_far = 0
         while read_so_far < len(block) and not answer.stop:
-            answer.begin()
-            threshold = rule.threshold()
+            new, threshold = answer.begin(), rule.threshold()
+            pending = new[: len(new) - read_so_far]
+            causal_until = 0 if answer.passes else len(pending)
             ids = [mask_id if reading is None else reading.token for reading in block]
-            layout = denoising(pending, ids, past, causal_until, mask_id)
+            layout = denoising(pending, ids, answer.cached, causal_until, mask_id)
             readings = marked((yield Forward(layout, first=len(pending))), "mask")
             masked = [i for i, reading in enumerate(block) if reading is None]
             most_confident = max(masked, key=lambda i: readings[i].score)
@@ -39,17 +38,15 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
                 if i == most_confident or admits(readings[i].score, threshold):
                     block[i] = readings[i]
             filled = itertools.takewhile(lambda reading: reading is not None, block)
-            step = answer.step(
+            outcome = answer.step(
                 [filled_slot or reading for filled_slot, reading in zip(block, readings)][read_so_far:],
                 sum(1 for _ in filled) - read_so_far,
+                keep=len(pending),
                 positions=layout.ids.shape[1],
                 tau=threshold,
             )
-            yield Outcome(step, keep=len(pending))
-            past += len(pending)
-            pending, causal_until = [], 0
-            read_so_far += step.accepted
-        pending = [reading.token for reading in block if reading is not None]
+            yield outcome
+            read_so_far += outcome.step.accepted
 
 
 def denoising(

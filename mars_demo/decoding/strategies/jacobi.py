@@ -4,31 +4,28 @@ from mars_demo.core import layout as layouts
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.reading import marked
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward, Outcome, Strategy, count_verified
+from mars_demo.decoding.strategy import Forward, Strategy, count_verified
 
 
-def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
+def strategy(answer: Answer, request: Request) -> Strategy:
     """Decode by fixed-point iteration: the predictions after a wrong guess are the next guesses.
 
     It yields the tokens of greedy decoding. The latest token stands in for missing guesses. A pass records
     the accepted slots and, after them, the guesses for the next pass.
     """
-    new, guesses = prompt_ids[past:], []
+    guesses: list[int] = []
     while not answer.stop:
-        answer.begin()
-        room = min(request.window - 1, answer.room - 1)
+        new, room = answer.begin(), min(request.window - 1, answer.room - 1)
         guesses = (guesses + [new[-1]] * room)[:room]
-        layout = layouts.causal(new, past, guesses)
+        layout = layouts.causal(new, answer.cached, guesses)
         own = yield Forward(layout, first=len(new) - 1)
         verified = count_verified(guesses, own)
-        step = answer.step(
+        yield answer.step(
             [*marked(own[:verified], "guess"), own[verified], *marked(own[verified + 1 :], "guess")],
             verified + 1,
+            keep=len(new) + verified,
             positions=layout.ids.shape[1],
             drafts=len(guesses),
             verified=verified,
         )
-        yield Outcome(step, keep=len(new) + verified)
-        past += len(new) + verified
         guesses = [reading.token for reading in own[verified + 1 :]]
-        new = [own[verified].token]

@@ -6,12 +6,12 @@ from mars_demo.core import layout as layouts
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.pace import Pace
 from mars_demo.decoding.prompt_lookup import PromptLookup
-from mars_demo.decoding.reading import marked
+from mars_demo.decoding.reading import Reading, marked
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward, Outcome, Strategy, count_verified
+from mars_demo.decoding.strategy import Forward, Strategy, count_verified
 
 
-def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
+def strategy(answer: Answer, request: Request) -> Strategy:
     """Verify the window's predictions, or n-gram drafts, in the next forward.
 
     The answer equals that of `ar`. A forward over `[token, d1 … dK | g0 | … | gK]` (see
@@ -22,12 +22,11 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
     group.
     """
     mask_id = answer.checkpoint.mask_id
-    pace, lookup = Pace(answer.checkpoint, request), PromptLookup(prompt_ids, request.ngram_tokens)
-    new, draft = prompt_ids[past:], []
+    pace, lookup = Pace(answer.checkpoint, request), PromptLookup(answer.text_ids, request.ngram_tokens)
+    draft: list[Reading] = []
     while not answer.stop:
-        answer.begin()
-        guesses, masks = [d.token for d in draft], min(pace.masks, answer.room - 1)
-        layout = layouts.verification(new, guesses, masks, mask_id, past, request.linear)
+        new, guesses, masks = answer.begin(), [d.token for d in draft], min(pace.masks, answer.room - 1)
+        layout = layouts.verification(new, guesses, masks, mask_id, answer.cached, request.linear)
         readings = yield Forward(layout, first=len(new) - 1)
         checked = len(draft)
         own = readings[: checked + 1]
@@ -43,14 +42,12 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
             draft = marked(readings[group : group + masks], "mask")
         draft = lookup.next_draft(accepted, draft, checked)
         draft = draft[: max(0, answer.room - len(accepted) - 1)]
-        step = answer.step(
+        yield answer.step(
             [*accepted, *draft],
             verified + 1,
+            keep=len(new) + verified,
             positions=layout.ids.shape[1],
             drafts=checked,
             verified=verified,
             groups=(1 if request.linear else checked + 1) if masks else 0,
         )
-        yield Outcome(step, keep=len(new) + verified)
-        past += len(new) + verified
-        new = answer.ids[-1:]

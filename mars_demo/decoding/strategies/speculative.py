@@ -8,7 +8,7 @@ from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.reading import marked
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.decoding.strategy import Forward, Outcome, Strategy, compute, count_verified
+from mars_demo.decoding.strategy import Forward, Strategy, compute, count_verified
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.runtime.engine import Engine
 
@@ -40,7 +40,7 @@ class Drafter:
         return drafted
 
 
-def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
+def strategy(answer: Answer, request: Request) -> Strategy:
     """Verify a second model's drafts, then continue with masks (section 4.6).
 
     A forward over `[tokens, d1 … dK | g0 | … | gK]` verifies the drafts, as in `lossless`. The predictions
@@ -49,24 +49,22 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
     """
     rule, mask_id = request.acceptance, answer.checkpoint.mask_id
     drafter, drafts = Drafter(request.draft, request.sampling), request.window - 1
-    new = prompt_ids[past:]
-    question = prompt_ids[: len(prompt_ids) - len(answer.ids)]  # without the given tokens of the answer
     while not answer.stop:
-        answer.begin()
-        threshold = rule.threshold()
+        new, threshold = answer.begin(), rule.threshold()
         before = drafter.forwards
-        guesses = drafter.draft([*question, *answer.ids], min(drafts, answer.room - 1))
+        guesses = drafter.draft(answer.text_ids, min(drafts, answer.room - 1))
         masks = min(drafts, answer.room - 1) if mask_id is not None and several(threshold) else 0
-        layout = layouts.verification(new, guesses, masks, mask_id, past)
+        layout = layouts.verification(new, guesses, masks, mask_id, answer.cached)
         readings = yield Forward(layout, first=len(new) - 1)
         own = readings[: len(guesses) + 1]
         verified = count_verified(guesses, own)
         group = len(own) + verified * masks
         beyond = marked(readings[group : group + masks], "mask")
         slots = [*marked(own[:verified], "draft"), own[verified], *beyond]
-        step = answer.step(
+        yield answer.step(
             slots,
             verified + accepted([slot.score for slot in slots[verified:]], threshold),
+            keep=len(new) + verified,
             positions=layout.ids.shape[1],
             tau=threshold,
             drafts=len(guesses),
@@ -74,6 +72,3 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
             groups=len(own) if masks else 0,
             draft_forwards=drafter.forwards - before,
         )
-        yield Outcome(step, keep=len(new) + verified)
-        past += len(new) + verified
-        new = answer.ids[verified - step.accepted :]

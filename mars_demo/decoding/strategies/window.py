@@ -6,35 +6,26 @@ from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.pace import Pace
 from mars_demo.decoding.reading import marked
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward, Outcome, Strategy
+from mars_demo.decoding.strategy import Forward, Strategy
 
 
-def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
+def strategy(answer: Answer, request: Request) -> Strategy:
     """Compute the newly accepted tokens and window - 1 masks in each forward.
 
     Masks never stay in the cache. The last real token predicts slot 1, which is always accepted. At τ = 1
     no other slot can be accepted, so there are no masks, and a forward costs as much as in `ar`. The
     answer's `Pace` decides the number of masks of each forward.
     """
-    rule, mask_id = request.acceptance, answer.checkpoint.mask_id
-    new, pace = prompt_ids[past:], Pace(answer.checkpoint, request)
+    rule, pace = request.acceptance, Pace(answer.checkpoint, request)
     while not answer.stop:
-        answer.begin()
-        threshold = rule.threshold()
+        new, threshold = answer.begin(), rule.threshold()
         # Do not compute slots that cannot be accepted.
         most = min(request.window, answer.room) - 1 if several(threshold) else 0
         masks = min(pace.masks, most)
-        layout = layouts.window(new, masks, mask_id, past)
+        layout = layouts.window(new, masks, answer.checkpoint.mask_id, answer.cached)
         readings = yield Forward(layout, first=len(new) - 1)
         scores = [reading.score for reading in readings]
         count = accepted(scores, threshold)
         pace.saw(count - 1, masks)
-        step = answer.step(
-            [readings[0], *marked(readings[1:], "mask")],
-            count,
-            positions=layout.ids.shape[1],
-            tau=threshold,
-        )
-        yield Outcome(step, keep=len(new))
-        past += len(new)
-        new = answer.ids[-step.accepted :]
+        slots = [readings[0], *marked(readings[1:], "mask")]
+        yield answer.step(slots, count, len(new), positions=layout.ids.shape[1], tau=threshold)
