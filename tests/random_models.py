@@ -1,11 +1,15 @@
 """Small random models of each supported architecture."""
 
+import copy
 import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config, set_seed
+
+from mars_demo.models.runtime.quantized_weights import quantize
 
 ARCHITECTURES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
 
@@ -30,6 +34,23 @@ def random_model(architecture: str, tokenizer, context: int = 96, head_dim: int 
     )
     config.block_size, config.mask_token_id = 8, tokenizer.mask_token_id
     return AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False).eval()
+
+
+def varied(model):
+    """Change a model's biases and norms so that they matter; return it."""
+    for name, value in model.named_parameters():
+        if value.ndim == 1:
+            value.data += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(len(name)))
+    return model
+
+
+def dequantized(model):
+    """Return a copy of a model with the dequantized weights of its quantized form."""
+    model = copy.deepcopy(model)
+    for value in model.state_dict().values():
+        if value.ndim == 2:
+            value.copy_(torch.from_numpy(quantize(value).rows(np.arange(len(value)))))
+    return model
 
 
 def publish(folder: Path, target: Path, licence: str) -> None:

@@ -6,8 +6,7 @@ import random
 
 import numpy as np
 import pytest
-import torch
-from random_models import ARCHITECTURES, random_model
+from random_models import ARCHITECTURES, dequantized, random_model, varied
 
 from mars_demo.cli import main
 from mars_demo.core import layout as layouts
@@ -15,8 +14,6 @@ from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.engine import Engine
-from mars_demo.models.runtime.quantized import QuantizedModel
-from mars_demo.models.runtime.quantized_weights import of_model, quantize
 from mars_demo.static import onnx_model
 
 CONTEXT = 96
@@ -82,28 +79,14 @@ def checkpoint(request, tokenizer):
     if request.param == "tied":
         model.config.tie_word_embeddings = True
         model.tie_weights()
-    for name, value in model.named_parameters():
-        if value.ndim == 1:
-            value.data += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(len(name)))
-    return wrap(request.param, model, tokenizer)
-
-
-def with_rounded_weights(model):
-    """Return a copy of a plain model with the weights of its quantized form."""
-    state = {
-        name: torch.from_numpy(quantize(value).rows(np.arange(len(value)))) if value.ndim == 2 else value
-        for name, value in model.state_dict().items()
-    }
-    rounded = type(model)(model.config).eval()
-    rounded.load_state_dict(state)
-    return rounded
+    return wrap(request.param, varied(model), tokenizer)
 
 
 @pytest.mark.parametrize("bits", (32, 8))
 def test_logits_are_those_of_transformers_up_to_the_end_of_the_context(checkpoint, bits, tmp_path):
     onnx_model.write(checkpoint, tmp_path / "exported", bits)
     exported = onnx_model.ExportedModel(tmp_path / "exported" / "model.onnx")
-    model = checkpoint.model if bits == 32 else with_rounded_weights(checkpoint.model)
+    model = checkpoint.model if bits == 32 else dequantized(checkpoint.model)
     engine, rng = Engine(TransformersDecoder(model)), random.Random(bits)
     while room := CONTEXT - engine.length:
         kept = min(room, rng.randint(1, 30))
@@ -118,25 +101,6 @@ def test_logits_are_those_of_transformers_up_to_the_end_of_the_context(checkpoin
         np.testing.assert_allclose(
             exported.forward(layout, first), expected, rtol=0, atol=1e-4 * np.abs(expected).max()
         )
-
-
-def test_quantized_models_read_the_positions_of_masks_in_a_first_forward(checkpoint):
-    model = QuantizedModel(checkpoint.model.config, of_model(checkpoint.model))
-    whole = Engine(model).forward(layouts.verification([5, 6], [7, 8], 3, 4))
-    engine = Engine(model)
-    engine.forward(layouts.causal([5]))
-    engine.commit(1)
-    assert torch.equal(engine.forward(layouts.verification([6], [7, 8], 3, 4, past=1)), whole[1:])
-
-
-def test_quantized_models_verify_drafts_at_the_end_of_the_context(checkpoint):
-    model = QuantizedModel(checkpoint.model.config, of_model(checkpoint.model))
-    engine, ids = Engine(model), [*range(CONTEXT)]
-    engine.forward(layouts.causal(ids[:-1]))
-    engine.commit(CONTEXT - 1)
-    [verified] = engine.forward(layouts.verification(ids[-1:], [5] * 8, 8, 4, CONTEXT - 1))[:1]
-    engine.commit(0)
-    assert torch.equal(engine.forward(layouts.causal(ids[-1:], CONTEXT - 1))[0], verified)
 
 
 def test_a_model_without_a_template_gets_raw_prompts(checkpoint, tmp_path, monkeypatch):

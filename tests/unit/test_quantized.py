@@ -5,7 +5,7 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType
 from greedy import check_same_passes, check_tokens
-from random_models import ARCHITECTURES, random_model
+from random_models import ARCHITECTURES, dequantized, random_model, varied
 
 from mars_demo.cli import main
 from mars_demo.core import layout as layouts
@@ -22,6 +22,7 @@ from mars_demo.models.runtime.quantized import QuantizedModel
 from mars_demo.models.runtime.quantized_weights import of_model, quantize
 from mars_demo.serving.decode_batch import decode_batch
 
+CONTEXT = 96
 Q8_0 = GGMLQuantizationType.Q8_0
 PROMPT = "Can you show me the 7 times table up to 10?"
 
@@ -43,16 +44,6 @@ def test_a_matrix_is_rounded_to_the_nearest_step():
     assert (np.abs(dense(matrix) - weights.numpy()) <= 0.5 * step + 1e-6).all()
 
 
-def rounded(model):
-    """Return the same plain model with the dequantized weights of its quantized form."""
-    state = model.state_dict()
-    for name, value in state.items():
-        if value.ndim == 2:
-            state[name] = torch.from_numpy(dense(quantize(value)))
-    model.load_state_dict(state)
-    return model
-
-
 def logits_in_parts(model, ids: list[int], size: int) -> torch.Tensor:
     engine, logits = Engine(model), []
     for start in range(0, len(ids), size):
@@ -65,10 +56,7 @@ def logits_in_parts(model, ids: list[int], size: int) -> torch.Tensor:
 @pytest.fixture(scope="module", params=ARCHITECTURES)
 def pair(request, tokenizer):
     """Return a plain model and its quantized form."""
-    model = rounded(random_model(request.param, tokenizer, head_dim=16))
-    for name, value in model.named_parameters():  # make biases and norms matter
-        if value.ndim == 1:
-            value.data += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(len(name)))
+    model = varied(dequantized(random_model(request.param, tokenizer, CONTEXT, head_dim=16)))
     return model, QuantizedModel(model.config, of_model(model))
 
 
@@ -139,6 +127,25 @@ def test_a_text_outgrows_its_first_store_and_is_rolled_back(pair, monkeypatch):
         logits.append(engine.forward(layouts.causal(ids[start : start + 5], start)))
         engine.commit(5)
     assert torch.equal(torch.cat(logits), whole)
+
+
+def test_positions_of_masks_are_read_in_a_first_forward(pair):
+    _, quantized_model = pair
+    whole = Engine(quantized_model).forward(layouts.verification([5, 6], [7, 8], 3, 4))
+    engine = Engine(quantized_model)
+    engine.forward(layouts.causal([5]))
+    engine.commit(1)
+    assert torch.equal(engine.forward(layouts.verification([6], [7, 8], 3, 4, past=1)), whole[1:])
+
+
+def test_drafts_are_verified_at_the_end_of_the_context(pair):
+    _, quantized_model = pair
+    engine, ids = Engine(quantized_model), [*range(CONTEXT)]
+    engine.forward(layouts.causal(ids[:-1]))
+    engine.commit(CONTEXT - 1)
+    [verified] = engine.forward(layouts.verification(ids[-1:], [5] * 8, 8, 4, CONTEXT - 1))[:1]
+    engine.commit(0)
+    assert torch.equal(engine.forward(layouts.causal(ids[-1:], CONTEXT - 1))[0], verified)
 
 
 @pytest.fixture(scope="module")

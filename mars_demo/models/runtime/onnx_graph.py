@@ -109,14 +109,16 @@ class DecoderGraph(Graph):
     forward), `count` [] (the number of cached positions) and `bias` [1, 1, m, count], added to the scores.
     The output is `logits` [r, vocabulary]. If `count` is m, attention counts on from the first of
     `positions`; it reads all of them if `count` is larger and the bias has a column more.
+
+    largest_window: the most slots of a window that it decodes.
     """
 
-    def __init__(self, config: PreTrainedConfig, weights: Weights):
+    def __init__(self, config: PreTrainedConfig, weights: Weights, largest_window: int = GUESSED_WINDOW):
         super().__init__()
         self.config, self.weights, self.width = config, weights, head_width(config)
         self.has_norms = weights.vector("model.layers.0.self_attn.q_norm.weight") is not None  # Qwen3
         # Attention requires a table of all cached positions, also of masks and drafts beyond the context.
-        cos, sin = _rotation(config, config.max_position_embeddings + self._largest_window() ** 2)
+        cos, sin = _rotation(config, config.max_position_embeddings + largest_window**2)
         self.constant("cos", cos)
         self.constant("sin", sin)
         self.setting("zero", 0)
@@ -153,9 +155,6 @@ class DecoderGraph(Graph):
     def _cached(self, past: str, suffix: str = "") -> list[onnx.ValueInfoProto]:
         sizes = [1, self.config.num_key_value_heads, past, self.width]
         return [value(f"{name}{suffix}", FLOATS, sizes) for name in stores(self.config)]
-
-    def _largest_window(self) -> int:
-        return GUESSED_WINDOW
 
     def _hidden(self) -> str:
         """Add the embedding if necessary; return the name of the embedded tokens."""
@@ -245,7 +244,7 @@ class ExportedGraph(DecoderGraph):
     """
 
     def __init__(self, config: PreTrainedConfig, weights: Weights):
-        super().__init__(config, weights)
+        super().__init__(config, weights, trained_window(getattr(config, "block_size", None)))
         self.add("Concat", [f"{name}.new" for name in stores(config)], "computed", axis=0)
 
     def model(self) -> onnx.ModelProto:
@@ -285,9 +284,6 @@ class ExportedGraph(DecoderGraph):
 
     def _stored(self, name: str, array: np.ndarray) -> TensorProto:
         return numpy_helper.from_array(array, name)
-
-    def _largest_window(self) -> int:
-        return trained_window(getattr(self.config, "block_size", None))
 
     def _hidden(self) -> str:
         for table in ("cos", "sin"):  # of the queries, whose rotation scales the scores
