@@ -57,10 +57,10 @@ class Published(Member):
 
     def terms(self) -> list[tuple[str, str]]:
         """Return (label, text) pairs of what a download brings and needs."""
-        part, free = hub.held(self.name), memory.available(self.device)
+        free = memory.available(self.device)
         return [
             ("from", f"{constants.ENDPOINT}/{self.name}"),
-            ("size", _short(self.size) + (f", {_short(part)} of them are here" if part else "")),
+            ("size", _short(self.size)),
             ("licence", self.licence),
             ("memory", f"{_short(self.needed)} needed, {_short(free)} free on {self.device}"),
         ]
@@ -91,14 +91,14 @@ class Published(Member):
             self.report("failed" if problem else "offered")
 
     def download(self, then: Callable[[], None]) -> None:
-        """Download it in the background, or go on with an interrupted download.
+        """Download it in the background.
 
         then: called when it is here.
         """
         if self.is_here or self.phase == "fetching" or not self.fits:
             return
         self.is_cancelled, self.problem = False, None
-        self.report("fetching", hub.held(self.name), self.size)
+        self.report("fetching", 0, self.size)
         threading.Thread(target=self._downloaded, args=[then], daemon=True).start()
 
     def _downloaded(self, then: Callable[[], None]) -> None:
