@@ -35,7 +35,7 @@ _TEXTS = (".json", ".jinja", ".txt", ".model", "README.md")  # config, tokenizer
 _PATIENCE = 10  # timeout of the hub's first response in seconds
 
 
-class Cancelled(Exception):
+class Cancelled(ValueError):
     """An error that a report raises to cancel a download.
 
     It ends a download over HTTP. Downloads with Xet ignore errors; HF_HUB_DISABLE_XET=1 turns Xet off.

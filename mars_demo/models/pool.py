@@ -122,10 +122,9 @@ class Pool:
         """Fetch and load a model, or record the error."""
         if member.problem and time.monotonic() - member.failed < RETRY_AFTER:
             raise ValueError(member.problem)
-        member.report("loading")
         try:
             checkpoint = replace(self._loaded(member, evict), name=member.name)
-        except NoRoom:
+        except (NoRoom, hub.Cancelled):
             member.report("waiting")
             raise
         except Exception as error:
@@ -141,8 +140,9 @@ class Pool:
         path = locate(member.source)
         if not Path(path).exists():
             # Outside the lock, so that others can load meanwhile.
+            member.report("fetching")
             hub.fetch(path, partial(member.report, "fetching"))
-            member.report("loading")
+        member.report("loading")
         with self._one_at_a_time:
             return self._run(
                 lambda: load.load_checkpoint(

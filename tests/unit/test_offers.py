@@ -34,9 +34,7 @@ def offering() -> Registry:
 
 def asked(registry: Registry) -> published.Published:
     registry.begin(NAME)
-    offer = registry.offer(NAME)
-    until(lambda: offer.phase != "asking")
-    return offer
+    return registry.offer(NAME)
 
 
 @pytest.mark.parametrize(

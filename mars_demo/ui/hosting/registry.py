@@ -126,8 +126,14 @@ class Registry(Pool):
 
     def download(self, name: str) -> None:
         """Download a published checkpoint and load it, in the background."""
-        if offer := self.offer(name):
-            offer.download(lambda: self._try(name))
+        if (offer := self.offer(name)) and offer.fits and offer.phase != "fetching":
+            offer.is_cancelled, offer.problem = False, None
+            offer.report("fetching")
+            threading.Thread(target=self._download, args=[name], daemon=True).start()
+
+    def _download(self, name: str) -> None:
+        with suppress(ValueError):  # the model keeps the error
+            super().load(name)
 
     def member(self, name: str | None) -> Member:
         """Return the visitor's own or a served model, or the default model for None.
