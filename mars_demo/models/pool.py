@@ -6,7 +6,7 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -55,7 +55,6 @@ class Pool:
     sources: bundled names, folders, GGUF files and hub ids; the first one is the default.
     device, dtype: arguments of `load_checkpoint` for all models.
     block_size: masks per block of models that are not bundled; None to read it from the models.
-    run: calls a function that loads a model, in the right thread.
     """
 
     def __init__(
@@ -64,9 +63,8 @@ class Pool:
         device: str | None = None,
         dtype: str = "auto",
         block_size: int | None = None,
-        run: Callable[[Callable[[], Checkpoint]], Checkpoint] = lambda load: load(),
     ):
-        self.device, self.dtype, self._run = device, dtype, run
+        self.device, self.dtype = device, dtype
         self._members = {
             name: Member(name, source, block_size=None if source in bundled() else block_size)
             for name, source in labels(sources).items()
@@ -144,15 +142,17 @@ class Pool:
             hub.fetch(path, partial(member.report, "fetching"))
         member.report("loading")
         with self._one_at_a_time:
-            return self._run(
-                lambda: load.load_checkpoint(
-                    member.source,
-                    self.device,
-                    self.dtype,
-                    member.block_size,
-                    make_room=lambda size, device: self._make_room(member, evict, size, device),
-                )
-            )
+            return self._read(member, evict)
+
+    def _read(self, member: Member, evict: bool) -> Checkpoint:
+        """Load a model whose files are here, alone."""
+        return load.load_checkpoint(
+            member.source,
+            self.device,
+            self.dtype,
+            member.block_size,
+            make_room=partial(self._make_room, member, evict),
+        )
 
     def _make_room(self, member: Member, evict: bool, size: int, device: str) -> None:
         """Evict other models, if allowed, until `size` bytes are free."""

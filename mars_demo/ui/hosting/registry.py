@@ -12,7 +12,7 @@ import argparse
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -70,7 +70,7 @@ class Registry(Pool):
         self._serve(bundled())
 
     def _serve(self, sources: list[str], *settings) -> None:
-        super().__init__(sources, *settings, run=_measured)
+        super().__init__(sources, *settings)
         self._served, self._offered = super().names(), {}
         for name in (TINY, BASE):
             self._members.setdefault(name, Member(name, name))
@@ -123,6 +123,9 @@ class Registry(Pool):
         if self.offer(name):
             raise ValueError(f"{name} is not downloaded yet. Press Download below the model list.")
         return super().load(name, evict)
+
+    def _read(self, member: Member, evict: bool) -> Checkpoint:
+        return measured(super()._read(member, evict))
 
     def download(self, name: str) -> None:
         """Download a published checkpoint and load it, in the background."""
@@ -222,10 +225,6 @@ class Registry(Pool):
                 model = Trained(name, folder, "ready", owner=caller.visitor)
                 model.checkpoint = _load(model)
             self._trained[name] = model
-
-
-def _measured(load: Callable[[], Checkpoint]) -> Checkpoint:
-    return measured(load())
 
 
 def _load(model: Trained, device: str | None = None) -> Checkpoint:
