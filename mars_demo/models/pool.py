@@ -42,6 +42,7 @@ class Member:
     used: float = 0.0
     failed: float = 0.0
     block_size: int | None = None  # masks per block, if its files and its name may not state it
+    device: str | None = None  # None for that of the pool
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def report(self, phase: str, done: int = 0, total: int = 0) -> None:
@@ -148,7 +149,7 @@ class Pool:
         """Load a model whose files are here, alone."""
         return load.load_checkpoint(
             member.source,
-            self.device,
+            member.device or self.device,
             self.dtype,
             member.block_size,
             make_room=partial(self._make_room, member, evict),
