@@ -60,10 +60,8 @@ def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
         if folder := cached(name, weights):
             return folder
         raise
-    sizes = _needed_of(info)
-    if not weights:
-        sizes = {file: size for file, size in sizes.items() if not _is_weights(file)}
-    elif not any(map(_is_weights, sizes)):
+    sizes = _needed_of(info, weights)
+    if weights and not any(file.endswith((".safetensors", ".gguf")) for file in sizes):
         raise ValueError(f"{name} has no weights in safetensors or GGUF on the hub.")
     missing = [
         file for file in sizes if not isinstance(try_to_load_from_cache(name, file, revision=info.sha), str)
@@ -99,9 +97,8 @@ def offer(name: str) -> tuple[int, dict[str, Any]]:
 def cached(name: str, weights: bool = True) -> str | None:
     """Return the folder of a completely cached model, or None, without network access."""
     try:
-        files = needed_files((file.path, file.size) for file in get_cached_repo_tree(name))
-        patterns = [file for file in files if weights or not _is_weights(file)]
-        return snapshot_download(name, allow_patterns=patterns, local_files_only=True)
+        files = needed_files(((file.path, file.size) for file in get_cached_repo_tree(name)), weights)
+        return snapshot_download(name, allow_patterns=list(files), local_files_only=True)
     except (CachedRepoTreeNotFoundError, LocalEntryNotFoundError):
         return None
 
@@ -118,20 +115,24 @@ def _ask(name: str) -> ModelInfo:
         raise ValueError(_refusal(name, error)) from error
 
 
-def _needed_of(info: ModelInfo) -> dict[str, int]:
-    return needed_files((file.rfilename, file.size or 0) for file in info.siblings or ())
+def _needed_of(info: ModelInfo, weights: bool = True) -> dict[str, int]:
+    return needed_files(((file.rfilename, file.size or 0) for file in info.siblings or ()), weights)
 
 
-def needed_files(files: Iterable[tuple[str, int]]) -> dict[str, int]:
+def needed_files(files: Iterable[tuple[str, int]], weights: bool = True) -> dict[str, int]:
     """Return the files that loading needs, with their sizes in bytes.
 
     These are the config and tokenizer files and the safetensors in the top folder, or one GGUF model, split
     or not, if there are no safetensors.
+
+    weights: whether the weights are needed too.
     """
     top = {file: size for file, size in files if "/" not in file}
     texts = {file: size for file, size in top.items() if file.endswith(_TEXTS)}
-    weights = {f: size for f, size in top.items() if f.startswith("model") and f.endswith(".safetensors")}
     if not weights:
+        return texts
+    stored = {f: size for f, size in top.items() if f.startswith("model") and f.endswith(".safetensors")}
+    if not stored:
         quantized = {}
         for file in filter(lambda file: file.endswith(".gguf"), sorted(top)):
             quantized.setdefault(split_name(file), {})[file] = top[file]
@@ -139,12 +140,8 @@ def needed_files(files: Iterable[tuple[str, int]]) -> dict[str, int]:
         order = {
             name: ("q8_0" not in name.lower(), sum(sizes.values())) for name, sizes in quantized.items()
         }
-        weights = quantized.get(min(order, key=order.get, default=None), {})
-    return texts | weights
-
-
-def _is_weights(file: str) -> bool:
-    return file.endswith((".safetensors", ".gguf"))
+        stored = quantized.get(min(order, key=order.get, default=None), {})
+    return texts | stored
 
 
 def _require_room(name: str, size: int) -> None:
