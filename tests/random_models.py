@@ -1,7 +1,6 @@
 """Small random models of each supported architecture."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,13 +42,15 @@ def with_decoder(checkpoint: Checkpoint, decoder: Decoder) -> Checkpoint:
     return changed
 
 
-def publish(folder: Path, target: Path, licence: str) -> None:
-    """Copy the folder of a Qwen2 model in the form of the paper's published checkpoints."""
-    shutil.copytree(folder, target)
-    file = target / "config.json"
-    config = json.loads(file.read_text())
-    config |= {"model_type": "a2d-qwen2", "architectures": ["A2DQwen2LMHeadModel"]}
+def publish(folder: Path, model, tokenizer, licence: str = "apache-2.0", **config) -> Path:
+    """Save a Qwen2 model in the form of the paper's published checkpoints, with entries of `config`."""
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    file = folder / "config.json"
+    stored = json.loads(file.read_text())
     for key in ("block_size", "mask_token_id", "objective"):
-        config.pop(key, None)
-    file.write_text(json.dumps(config))
-    (target / "README.md").write_text(f"---\nlicense: {licence}\n---\n")
+        stored.pop(key, None)
+    stored |= {"model_type": "a2d-qwen2", "architectures": ["A2DQwen2LMHeadModel"]}
+    file.write_text(json.dumps(stored | config))
+    (folder / "README.md").write_text(f"---\nlicense: {licence}\n---\n")
+    return folder
