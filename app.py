@@ -1,6 +1,9 @@
 """MARS Demo: `python app.py` serves it, `python app.py --help` lists its options."""
 
+import os
 import sys
+
+os.environ.setdefault("HF_HUB_DISABLE_XET", "1")  # a download with Xet could not be cancelled
 
 from mars_demo.ui import endpoint, options
 from mars_demo.ui.hosting import published

@@ -18,7 +18,7 @@ from mars_demo import tasks
 from mars_demo.core.acceptance import TAU
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
-from mars_demo.models.chat import encode_prompt, left_padded, pad_id
+from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.serving.batch_sequence import lossless_window
@@ -93,19 +93,17 @@ def _generated(
     """Return the padded prompt length of a batch, and the answers' lengths with their end tokens."""
     tokenizer, ends = checkpoint.tokenizer, checkpoint.end_ids
     encoded = [encode_prompt(tokenizer, prompt) for prompt in prompts]
-    ids, real = left_padded(encoded, pad_id(tokenizer), checkpoint.model.device)
+    padded = tokenizer.pad({"input_ids": encoded}, padding_side="left", return_tensors="pt")
+    width = padded["input_ids"].shape[1]
     output = checkpoint.model.generate(
-        ids,
-        attention_mask=real,
+        **padded.to(checkpoint.model.device),
         do_sample=False,
         max_new_tokens=max_new_tokens,
-        pad_token_id=pad_id(tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
         eos_token_id=sorted(ends),
-    )[:, ids.shape[1] :]
-    answers = output.tolist()
-    return ids.shape[1], [
-        next((i + 1 for i, id in enumerate(row) if id in ends), len(row)) for row in answers
-    ]
+    )
+    answers = output[:, width:].tolist()
+    return width, [next((i + 1 for i, id in enumerate(row) if id in ends), len(row)) for row in answers]
 
 
 def measure(model: str, sizes: list[int], prompts: int, rounds: int, output: Path) -> None:

@@ -20,7 +20,7 @@ class Hub:
 
     breaks_at: bytes of a weight file after which the response breaks off and later requests get 503; None:
     the hub works. waits_at: the same for a response that waits until `goes_on` is set. served: bytes of the
-    files sent so far. starts: the first byte of each response with weights.
+    files sent so far.
     """
 
     def __init__(self, folders: dict[str, Path]):
@@ -31,7 +31,6 @@ class Hub:
         self.is_down = False
         self.gated: set[str] = set()
         self.served = 0
-        self.starts: list[int] = []
 
     def sizes(self, name: str) -> dict[str, int]:
         return {file.name: file.stat().st_size for file in sorted(self.folders[name].iterdir())}
@@ -91,7 +90,6 @@ class Handler(BaseHTTPRequestHandler):
         stop = (self.hub.breaks_at or self.hub.waits_at) if is_weights else None
         if stop is not None and self.hub.is_down:  # the client retries at once
             return self.answer(503, b"", {})
-        self.hub.starts += [start] * is_weights
         self.begin(206 if start else 200, len(data) - start, headers)
         self.send(data[start:stop])
         if stop is None:

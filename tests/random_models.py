@@ -2,7 +2,6 @@
 
 import copy
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -53,13 +52,15 @@ def dequantized(model):
     return model
 
 
-def publish(folder: Path, target: Path, licence: str) -> None:
-    """Copy the folder of a Qwen2 model in the form of the paper's published checkpoints."""
-    shutil.copytree(folder, target)
-    file = target / "config.json"
-    config = json.loads(file.read_text())
-    config |= {"model_type": "a2d-qwen2", "architectures": ["A2DQwen2LMHeadModel"]}
+def publish(folder: Path, model, tokenizer, licence: str = "apache-2.0", **config) -> Path:
+    """Save a Qwen2 model in the form of the paper's published checkpoints, with entries of `config`."""
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    file = folder / "config.json"
+    stored = json.loads(file.read_text())
     for key in ("block_size", "mask_token_id", "objective"):
-        config.pop(key, None)
-    file.write_text(json.dumps(config))
-    (target / "README.md").write_text(f"---\nlicense: {licence}\n---\n")
+        stored.pop(key, None)
+    stored |= {"model_type": "a2d-qwen2", "architectures": ["A2DQwen2LMHeadModel"]}
+    file.write_text(json.dumps(stored | config))
+    (folder / "README.md").write_text(f"---\nlicense: {licence}\n---\n")
+    return folder

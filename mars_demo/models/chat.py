@@ -3,9 +3,7 @@
 import re
 from collections.abc import Sequence
 
-import torch
 from jinja2 import TemplateError
-from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from mars_demo.core.messages import Message, user
@@ -105,11 +103,3 @@ def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str | Sequence[Mes
 def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
     """Return the id of the padding token, or of the end token if there is no padding token."""
     return tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-
-
-def left_padded(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return left-padded ids [batch, width] and their padding mask."""
-    width = max(map(len, rows))
-    ids = [[pad] * (width - len(row)) + list(row) for row in rows]
-    real = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
-    return torch.tensor(ids, device=device), torch.tensor(real, device=device)

@@ -10,8 +10,7 @@ from huggingface_hub import (
     ModelInfo,
     constants,
     get_cached_repo_tree,
-    get_hf_file_metadata,
-    hf_hub_url,
+    hf_hub_download,
     snapshot_download,
     try_to_load_from_cache,
 )
@@ -23,8 +22,8 @@ from huggingface_hub.errors import (
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
 )
-from huggingface_hub.file_download import http_get, repo_folder_name
-from huggingface_hub.utils import WeakFileLock, build_hf_headers, disable_progress_bars, tqdm
+from huggingface_hub.utils import disable_progress_bars
+from tqdm import tqdm
 
 from mars_demo.core.names import choices, split_name
 
@@ -33,18 +32,21 @@ disable_progress_bars("huggingface_hub.snapshot_download")  # it would draw bars
 Report = Callable[[int, int], None]  # bytes so far, total bytes
 
 _TEXTS = (".json", ".jinja", ".txt", ".model", "README.md")  # config, tokenizer, template, card
-_PART = ".incomplete"  # of a file that is being downloaded, as the hub client names it
 _PATIENCE = 10  # timeout of the hub's first response in seconds
 
 
-class Cancelled(Exception):
-    """An error that a report raises to cancel a download."""
+class Cancelled(ValueError):
+    """An error that a report raises to cancel a download.
+
+    It ends a download over HTTP. Downloads with Xet ignore errors; HF_HUB_DISABLE_XET=1 turns Xet off.
+    """
 
 
 def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
     """Return the folder of a model's files; download those that are not cached.
 
-    If the hub is unreachable, a completely cached model is used.
+    An interrupted download keeps its complete files. If the hub is unreachable, a completely cached model
+    is used.
 
     report: called with the bytes so far, and the bytes of the model.
     weights: whether to fetch the weights too.
@@ -53,32 +55,32 @@ def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
         ValueError: if it cannot be fetched, with the reason in one sentence.
     """
     try:
-        sizes = _needed_of(_ask(name))
+        info = _ask(name)
     except ValueError:
         if folder := cached(name, weights):
             return folder
         raise
-    if not weights:
-        sizes = {file: size for file, size in sizes.items() if not _is_weights(file)}
-    elif not any(map(_is_weights, sizes)):
+    sizes = _needed_of(info, weights)
+    if weights and not any(file.endswith((".safetensors", ".gguf")) for file in sizes):
         raise ValueError(f"{name} has no weights in safetensors or GGUF on the hub.")
-    missing = [file for file in sizes if not isinstance(try_to_load_from_cache(name, file), str)]
-    total, complete = sum(sizes.values()), sum(sizes[file] for file in sizes if file not in missing)
-    _require_room(name, total - complete - held(name))
-    bar = _counting(total, report)
-    bar.done = complete
+    missing = [
+        file for file in sizes if not isinstance(try_to_load_from_cache(name, file, revision=info.sha), str)
+    ]
+    total = sum(sizes.values())
+    done = total - sum(sizes[file] for file in missing)
+    _require_room(name, total - done)
     try:
         for file in missing:
-            _download(name, file, bar)
-            bar.done = complete = complete + sizes[file]
-        return snapshot_download(name, allow_patterns=list(sizes))  # links the files
+            hf_hub_download(name, file, revision=info.sha, tqdm_class=_reporting(report, done, total))
+            done += sizes[file]
+        return snapshot_download(name, allow_patterns=list(sizes))  # records which files there are
     except Cancelled:
         raise
     except Exception as error:  # the hub's HTTP client raises many types
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(
-            f"Fetching {name} was interrupted at {megabytes(bar.done)} of {megabytes(total)} ({reason}). "
-            "Try again: it goes on from there."
+            f"Fetching {name} was interrupted ({reason}). Try again: complete files, {megabytes(done)} of "
+            f"{megabytes(total)}, are kept."
         ) from error
 
 
@@ -92,46 +94,13 @@ def offer(name: str) -> tuple[int, dict[str, Any]]:
     return sum(_needed_of(info).values()), info.card_data.to_dict() if info.card_data else {}
 
 
-def held(name: str) -> int:
-    """Return the bytes of a model's files whose download was interrupted."""
-    blobs = Path(constants.HF_HUB_CACHE, _folder(name), "blobs")
-    return sum(file.stat().st_size for file in blobs.glob(f"*{_PART}"))
-
-
 def cached(name: str, weights: bool = True) -> str | None:
     """Return the folder of a completely cached model, or None, without network access."""
     try:
-        files = needed_files((file.path, file.size) for file in get_cached_repo_tree(name))
-        patterns = [file for file in files if weights or not _is_weights(file)]
-        return snapshot_download(name, allow_patterns=patterns, local_files_only=True)
+        files = needed_files(((file.path, file.size) for file in get_cached_repo_tree(name)), weights)
+        return snapshot_download(name, allow_patterns=list(files), local_files_only=True)
     except (CachedRepoTreeNotFoundError, LocalEntryNotFoundError):
         return None
-
-
-def _folder(name: str) -> str:
-    return repo_folder_name(repo_id=name, repo_type="model")
-
-
-def _download(name: str, file: str, bar: type[tqdm]) -> None:
-    """Download a file into the cache, beginning where an earlier download was interrupted.
-
-    The hub client itself would begin again.
-    """
-    url, headers = hf_hub_url(name, file), build_hf_headers()
-    metadata = get_hf_file_metadata(url, timeout=_PATIENCE)
-    cache, etag = Path(constants.HF_HUB_CACHE), Path(metadata.etag).name  # a hub decides on no folder
-    blob = cache / _folder(name) / "blobs" / etag
-    lock = cache / ".locks" / _folder(name) / f"{etag}.lock"  # the hub client's
-    for path in (blob, lock):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    with WeakFileLock(lock):
-        if blob.exists():
-            return
-        part = blob.with_name(f"{etag}{_PART}")
-        with part.open("ab") as stream:
-            start, size = stream.tell(), metadata.size
-            http_get(url, stream, resume_size=start, headers=headers, expected_size=size, tqdm_class=bar)
-        part.rename(blob)
 
 
 def _ask(name: str) -> ModelInfo:
@@ -146,20 +115,24 @@ def _ask(name: str) -> ModelInfo:
         raise ValueError(_refusal(name, error)) from error
 
 
-def _needed_of(info: ModelInfo) -> dict[str, int]:
-    return needed_files((file.rfilename, file.size or 0) for file in info.siblings or ())
+def _needed_of(info: ModelInfo, weights: bool = True) -> dict[str, int]:
+    return needed_files(((file.rfilename, file.size or 0) for file in info.siblings or ()), weights)
 
 
-def needed_files(files: Iterable[tuple[str, int]]) -> dict[str, int]:
+def needed_files(files: Iterable[tuple[str, int]], weights: bool = True) -> dict[str, int]:
     """Return the files that loading needs, with their sizes in bytes.
 
     These are the config and tokenizer files and the safetensors in the top folder, or one GGUF model, split
     or not, if there are no safetensors.
+
+    weights: whether the weights are needed too.
     """
     top = {file: size for file, size in files if "/" not in file}
     texts = {file: size for file, size in top.items() if file.endswith(_TEXTS)}
-    weights = {f: size for f, size in top.items() if f.startswith("model") and f.endswith(".safetensors")}
     if not weights:
+        return texts
+    stored = {f: size for f, size in top.items() if f.startswith("model") and f.endswith(".safetensors")}
+    if not stored:
         quantized = {}
         for file in filter(lambda file: file.endswith(".gguf"), sorted(top)):
             quantized.setdefault(split_name(file), {})[file] = top[file]
@@ -167,12 +140,8 @@ def needed_files(files: Iterable[tuple[str, int]]) -> dict[str, int]:
         order = {
             name: ("q8_0" not in name.lower(), sum(sizes.values())) for name, sizes in quantized.items()
         }
-        weights = quantized.get(min(order, key=order.get, default=None), {})
-    return texts | weights
-
-
-def _is_weights(file: str) -> bool:
-    return file.endswith((".safetensors", ".gguf"))
+        stored = quantized.get(min(order, key=order.get, default=None), {})
+    return texts | stored
 
 
 def _require_room(name: str, size: int) -> None:
@@ -186,20 +155,20 @@ def _require_room(name: str, size: int) -> None:
         )
 
 
-def _counting(total: int, report: Report | None) -> type[tqdm]:
-    """Return a progress bar class for the hub client, which reports bytes and draws nothing."""
+def _reporting(report: Report | None, before: int, total: int) -> type[tqdm]:
+    """Return a progress bar class for the hub client, which reports bytes and draws nothing.
+
+    before: bytes of the files before this one.
+    """
 
     class Bar(tqdm):
-        done = 0
-
         def __init__(self, *arguments, **options):
-            Bar.done += options.get("initial") or 0
             super().__init__(*arguments, **options | {"disable": True})
 
         def update(self, n: float | None = 1) -> None:
-            Bar.done += int(n or 0)
+            self.n += n or 0
             if report:
-                report(Bar.done, total)
+                report(before + int(self.n), total)
 
     return Bar
 

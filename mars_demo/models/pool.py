@@ -6,7 +6,7 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -42,6 +42,7 @@ class Member:
     used: float = 0.0
     failed: float = 0.0
     block_size: int | None = None  # masks per block, if its files and its name may not state it
+    device: str | None = None  # None for that of the pool
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def report(self, phase: str, done: int = 0, total: int = 0) -> None:
@@ -55,7 +56,6 @@ class Pool:
     sources: bundled names, folders, GGUF files and hub ids; the first one is the default.
     device, dtype: arguments of `load_checkpoint` for all models.
     block_size: masks per block of models that are not bundled; None to read it from the models.
-    run: calls a function that loads a model, in the right thread.
     """
 
     def __init__(
@@ -64,9 +64,8 @@ class Pool:
         device: str | None = None,
         dtype: str = "auto",
         block_size: int | None = None,
-        run: Callable[[Callable[[], Checkpoint]], Checkpoint] = lambda load: load(),
     ):
-        self.device, self.dtype, self._run = device, dtype, run
+        self.device, self.dtype = device, dtype
         self._members = {
             name: Member(name, source, block_size=None if source in bundled() else block_size)
             for name, source in labels(sources).items()
@@ -122,10 +121,9 @@ class Pool:
         """Fetch and load a model, or record the error."""
         if member.problem and time.monotonic() - member.failed < RETRY_AFTER:
             raise ValueError(member.problem)
-        member.report("loading")
         try:
             checkpoint = replace(self._loaded(member, evict), name=member.name)
-        except NoRoom:
+        except (NoRoom, hub.Cancelled):
             member.report("waiting")
             raise
         except Exception as error:
@@ -141,18 +139,21 @@ class Pool:
         path = locate(member.source)
         if not Path(path).exists():
             # Outside the lock, so that others can load meanwhile.
+            member.report("fetching")
             hub.fetch(path, partial(member.report, "fetching"))
-            member.report("loading")
+        member.report("loading")
         with self._one_at_a_time:
-            return self._run(
-                lambda: load.load_checkpoint(
-                    member.source,
-                    self.device,
-                    self.dtype,
-                    member.block_size,
-                    make_room=lambda size, device: self._make_room(member, evict, size, device),
-                )
-            )
+            return self._read(member, evict)
+
+    def _read(self, member: Member, evict: bool) -> Checkpoint:
+        """Load a model whose files are here, alone."""
+        return load.load_checkpoint(
+            member.source,
+            member.device or self.device,
+            self.dtype,
+            member.block_size,
+            make_room=partial(self._make_room, member, evict),
+        )
 
     def _make_room(self, member: Member, evict: bool, size: int, device: str) -> None:
         """Evict other models, if allowed, until `size` bytes are free."""

@@ -96,13 +96,13 @@ def follow_loading(model: str | None, chosen: list[str]):
 
 
 def download(model: str | None):
-    """Begin to download a published checkpoint, or go on with it; show the progress."""
+    """Begin to download a published checkpoint; show the progress."""
     MODELS.download(model)
     return gr.Timer(active=True)
 
 
 def cancel_download(model: str | None) -> None:
-    """Cancel the download of a published checkpoint; the bytes that are here are kept."""
+    """Cancel the download of a published checkpoint; complete files are kept."""
     if offer := MODELS.offer(model):
         offer.is_cancelled = True
 

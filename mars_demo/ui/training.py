@@ -19,7 +19,6 @@ from mars_demo.training.config import MarsConfig
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.shared_state import Number
-from mars_demo.ui.hosting.storage import pathless
 from mars_demo.ui.knobs import Knobs
 
 STEP, LOOKS = 4, 1000  # the duration of a step, and of all answers between steps, in forwards
@@ -68,8 +67,10 @@ def fresh(name: str) -> Checkpoint:
         ValueError: as in `base_model`.
     """
     source = base_model(name).source
-    with pathless(source, name):
+    try:
         loaded = load_checkpoint(source, MODELS.device, torch.float32)
+    except ValueError as error:
+        raise ValueError(str(error).replace(source, name)) from error
     return replace(loaded, name=name)  # not a path of this machine
 
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 import torch
 from greedy import check_tokens, generate
-from random_models import random_model
+from random_models import publish, random_model
 from safetensors.torch import load_file, save_file
 from transformers import (
     AutoConfig,
@@ -64,13 +64,8 @@ def folder(tmp_path):
 def published(tmp_path, tokenizer):
     """Return a function that makes folders in the format of the paper's authors."""
 
-    def make(name: str, model=None, **changes):
-        folder = tmp_path / name
-        (model or random_model("qwen2", tokenizer)).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        changes = {"block_size": None, "mask_token_id": None, "model_type": "a2d-qwen2"} | changes
-        edit(folder / "config.json", architectures=["A2DQwen2LMHeadModel"], **changes)
-        return folder
+    def make(name: str, model=None, **config):
+        return publish(tmp_path / name, model or random_model("qwen2", tokenizer), tokenizer, **config)
 
     return make
 

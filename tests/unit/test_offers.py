@@ -1,28 +1,16 @@
 """The paper's checkpoints on one's own machine: when they are offered, and what precedes a download."""
 
 import pytest
-from local_hub import serving, use
-from random_models import publish, random_model
+from local_hub import use
 from web import until
 
 from mars_demo.models import memory
-from mars_demo.models.export.save import save_checkpoint
 from mars_demo.ui import options
 from mars_demo.ui.hosting import published
 from mars_demo.ui.hosting.registry import Registry
 
 NAME = published.NAMES[0]
 SHORT = "MARS-Qwen2.5-0.5B-blk8"
-
-
-@pytest.fixture
-def hub(tmp_path, tokenizer, monkeypatch):
-    """Serve the first checkpoint at a small shape."""
-    model = random_model("qwen2", tokenizer)
-    save_checkpoint(model, tokenizer, tmp_path / "plain", block_size=None)
-    publish(tmp_path / "plain", tmp_path / "published", licence="apache-2.0")
-    with serving({NAME: tmp_path / "published"}, monkeypatch, tmp_path / "cache") as local:
-        yield local
 
 
 def offering() -> Registry:
@@ -34,9 +22,7 @@ def offering() -> Registry:
 
 def asked(registry: Registry) -> published.Published:
     registry.begin(NAME)
-    offer = registry.offer(NAME)
-    until(lambda: offer.phase != "asking")
-    return offer
+    return registry.offer(NAME)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +45,7 @@ def test_checkpoints_are_offered_on_ones_own_machine_only(monkeypatch, arguments
     assert options.is_own_machine(chosen, environment) == is_own
 
 
-def test_a_restart_knows_what_has_been_downloaded(hub, monkeypatch):
+def test_a_restart_knows_what_has_been_downloaded(published_hub, monkeypatch):
     registry = offering()
     assert registry.names() == ["mars-tiny"]
     offer = asked(registry)
@@ -72,13 +58,13 @@ def test_a_restart_knows_what_has_been_downloaded(hub, monkeypatch):
     assert restarted.load(NAME).block_size == 8
 
 
-def test_without_a_network_or_memory_there_is_a_sentence(hub, monkeypatch, tmp_path):
+def test_without_a_network_or_memory_there_is_a_sentence(published_hub, monkeypatch, tmp_path):
     monkeypatch.setattr(memory, "available", lambda device: 10**9)
     registry = offering()
     offer = asked(registry)
     assert offer.phase == "failed" and "memory" in offer.problem and offer.licence == "apache-2.0"
     registry.download(NAME)
-    assert offer.phase == "failed" and hub.served == 0
+    assert offer.phase == "failed" and published_hub.served == 0
     monkeypatch.undo()
 
     use("http://127.0.0.1:9", monkeypatch, tmp_path)

@@ -18,6 +18,7 @@ from mars_demo.ui import forwards
 from mars_demo.ui.hosting import registry
 from mars_demo.ui.hosting.registry import MODELS, Trained
 from mars_demo.ui.racing import decode
+from mars_demo.ui.tabs.train import zipped
 
 
 @contextlib.contextmanager
@@ -59,13 +60,12 @@ def test_a_new_model_replaces_the_earlier_one_and_models_of_others_count(monkeyp
         MODELS.reserve()
 
 
-def test_leaving_and_age_delete_a_model_with_its_files(monkeypatch, tmp_path):
+def test_leaving_and_age_delete_a_model_with_its_files(monkeypatch):
     left = trained()
-    archive = tmp_path / "mine.zip"
-    archive.touch()
-    left.files.append(archive)
+    zipped(left)
+    assert left.archive.exists()
     MODELS.delete_of("one")
-    assert not (left.folder.exists() or archive.exists() or MODELS._trained)
+    assert not (left.folder.exists() or left.archive.exists() or MODELS._trained)
     monkeypatch.setattr(registry, "MINUTE", 1e-4)
     old = trained()
     until(lambda: not old.folder.exists())

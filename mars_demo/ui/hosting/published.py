@@ -6,10 +6,6 @@ cache; it is listed and loaded like any other model, also after a restart.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from functools import partial
-
 import torch
 from huggingface_hub import constants
 
@@ -32,17 +28,16 @@ STORED = 2  # bytes of a parameter in the files, until the hub tells their size
 class Published(Member):
     """A published checkpoint: offered, then downloaded on request, then a model like any other.
 
-    is_here: whether it has been downloaded. Before, the phase is `asking` (the hub), `offered`, `fetching`
-    or `failed`.
+    is_here: whether it has been downloaded. Before, the phase is `offered`, `fetching` or `failed`.
     needed: bytes of memory. size: bytes of its files. licence: as its card on the hub names it.
     """
 
     def __init__(self, name: str, device: str, dtype: torch.dtype):
         super().__init__(name, name)
-        self.parameters, largest = SHAPES["7B" if "-7B-" in name else "0.5B"]
+        parameters, largest = SHAPES["7B" if "-7B-" in name else "0.5B"]
         # As `memory.needed`: while the largest tensor is converted, it exists twice, at most in float32.
-        self.device, self.needed = device, self.parameters * dtype.itemsize + largest * 4
-        self.size, self.licence = self.parameters * STORED, "asking the hub"
+        self.device, self.needed = device, parameters * dtype.itemsize + largest * 4
+        self.size, self.licence = parameters * STORED, "unknown"
         self.is_here, self.is_cancelled = hub.cached(name) is not None, False
 
     @property
@@ -57,10 +52,10 @@ class Published(Member):
 
     def terms(self) -> list[tuple[str, str]]:
         """Return (label, text) pairs of what a download brings and needs."""
-        part, free = hub.held(self.name), memory.available(self.device)
+        free = memory.available(self.device)
         return [
             ("from", f"{constants.ENDPOINT}/{self.name}"),
-            ("size", _short(self.size) + (f", {_short(part)} of them are here" if part else "")),
+            ("size", _short(self.size)),
             ("licence", self.licence),
             ("memory", f"{_short(self.needed)} needed, {_short(free)} free on {self.device}"),
         ]
@@ -69,15 +64,11 @@ class Published(Member):
         """Record the progress of downloading and loading; end a download that was cancelled."""
         if phase == "fetching" and self.is_cancelled:
             raise hub.Cancelled
-        super().report(phase, done, total)
+        self.is_here |= phase == "loading"
+        super().report("offered" if phase == "waiting" and not self.is_here else phase, done, total)
 
     def ask(self) -> None:
-        """Ask the hub for size and licence in the background, unless it is being downloaded."""
-        if self.phase != "fetching":
-            self.report("asking")
-            threading.Thread(target=self._asked, daemon=True).start()
-
-    def _asked(self) -> None:
+        """Ask the hub for size and licence."""
         problem = None
         try:
             self.size, card = hub.offer(self.name)
@@ -86,32 +77,9 @@ class Published(Member):
             self.licence, problem = "unknown", str(error)
         if not self.fits:
             problem = f"There is not enough memory for {self.name} here."
-        if self.phase == "asking":  # else its download began meanwhile
+        if self.phase != "fetching":
             self.problem = problem
             self.report("failed" if problem else "offered")
-
-    def download(self, then: Callable[[], None]) -> None:
-        """Download it in the background, or go on with an interrupted download.
-
-        then: called when it is here.
-        """
-        if self.is_here or self.phase == "fetching" or not self.fits:
-            return
-        self.is_cancelled, self.problem = False, None
-        self.report("fetching", hub.held(self.name), self.size)
-        threading.Thread(target=self._downloaded, args=[then], daemon=True).start()
-
-    def _downloaded(self, then: Callable[[], None]) -> None:
-        try:
-            hub.fetch(self.name, partial(self.report, "fetching"))
-        except hub.Cancelled:
-            self.report("offered")
-        except ValueError as error:
-            self.problem = str(error)
-            self.report("failed")
-        else:
-            self.is_here = True
-            then()
 
 
 def _short(size: int) -> str:

@@ -12,9 +12,9 @@ import argparse
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,29 +25,28 @@ from mars_demo.core.names import BASE, TINY, bundled
 from mars_demo.decoding.pace import measured
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import usable
-from mars_demo.models.facts import facts
-from mars_demo.models.load import load_checkpoint
 from mars_demo.models.pool import Member, Pool, unload
 from mars_demo.models.precision import dense_dtype
 from mars_demo.ui.hosting.published import Published
-from mars_demo.ui.hosting.storage import pathless, storage
+from mars_demo.ui.hosting.storage import storage
 
 MINUTE = 60  # seconds
 
 
 @dataclass(eq=False, kw_only=True)
 class Trained(Member):
-    """A visitor's model, whose source is its folder. Until it is ready, the folder is being filled.
-
-    files: files outside of its folder that are deleted with it.
-    """
+    """A visitor's model, whose source is its folder. Until it is ready, the folder is being filled."""
 
     owner: str | None
-    files: list[Path] = field(default_factory=list)
 
     @property
     def folder(self) -> Path:
         return Path(self.source)
+
+    @property
+    def archive(self) -> Path:
+        """Return the zip of its folder, if there is one; Gradio serves the files beside it."""
+        return storage().gradio / f"{self.name}.zip"
 
 
 class Caller(NamedTuple):
@@ -70,7 +69,7 @@ class Registry(Pool):
         self._serve(bundled())
 
     def _serve(self, sources: list[str], *settings) -> None:
-        super().__init__(sources, *settings, run=_measured)
+        super().__init__(sources, *settings)
         self._served, self._offered = super().names(), {}
         for name in (TINY, BASE):
             self._members.setdefault(name, Member(name, name))
@@ -124,10 +123,19 @@ class Registry(Pool):
             raise ValueError(f"{name} is not downloaded yet. Press Download below the model list.")
         return super().load(name, evict)
 
+    def _read(self, member: Member, evict: bool) -> Checkpoint:
+        return measured(super()._read(member, evict))
+
     def download(self, name: str) -> None:
         """Download a published checkpoint and load it, in the background."""
-        if offer := self.offer(name):
-            offer.download(lambda: self._try(name))
+        if (offer := self.offer(name)) and offer.fits and offer.phase != "fetching":
+            offer.is_cancelled, offer.problem = False, None
+            offer.report("fetching")
+            threading.Thread(target=self._download, args=[name], daemon=True).start()
+
+    def _download(self, name: str) -> None:
+        with suppress(ValueError):  # the model keeps the error
+            super().load(name)
 
     def member(self, name: str | None) -> Member:
         """Return the visitor's own or a served model, or the default model for None.
@@ -157,8 +165,10 @@ class Registry(Pool):
         model = self._trained.get(name) if isinstance(name, str) else None
         return model if model and model.phase == "ready" and model.owner == self.visitor() else None
 
-    def reserve(self) -> Trained:
+    def reserve(self, device: str | None = None) -> Trained:
         """Reserve a name and an empty folder for a new model of the visitor; delete their earlier model.
+
+        device: of the model; None for that of the served models.
 
         Raises:
             ValueError: if there are too many models of other visitors.
@@ -170,18 +180,18 @@ class Registry(Pool):
                 raise ValueError(
                     f"There are {LIMITS.trained} trained models here, which is the limit. Try again later."
                 )
-            model = Trained(f"mine-{secrets.token_hex(4)}", str(storage().folder()), owner=owner)
+            name, folder = f"mine-{secrets.token_hex(4)}", str(storage().folder())
+            model = Trained(name, folder, device=device, owner=owner)
             self._trained[model.name] = model
         return model
 
-    def register(self, model: Trained, device: str | None = None) -> None:
-        """Load a trained model from its folder and mark it as ready; delete it after `LIMITS.kept` minutes.
+    def register(self, model: Trained) -> None:
+        """Load a trained model from its folder; delete it after `LIMITS.kept` minutes.
 
-        device: None for that of the served models.
+        Raises:
+            ValueError: if it cannot be loaded.
         """
-        model.checkpoint = _load(model, device or self.device)
-        model.facts = facts(model.checkpoint)
-        model.report("ready")
+        self._bring(model, evict=True)
         timer = threading.Timer(MINUTE * LIMITS.kept, self.delete, [model.name])
         timer.daemon = True
         timer.start()
@@ -190,8 +200,7 @@ class Registry(Pool):
         """Delete a visitor's model and its files; a run that uses it goes on."""
         if model := self._trained.pop(name, None):
             unload(model)
-            for file in model.files:
-                file.unlink(missing_ok=True)
+            model.archive.unlink(missing_ok=True)
             shutil.rmtree(model.folder, ignore_errors=True)
 
     def delete_of(self, owner: str) -> None:
@@ -209,22 +218,14 @@ class Registry(Pool):
 
     def act_for(self, caller: Caller) -> None:
         """Replace this process's trained models by those of a caller, loaded to this process's device."""
+        self._one_at_a_time = threading.Lock()  # a thread may have held it when this process was forked
         self._caller, earlier, self._trained = caller.visitor, self._trained, {}
         for name, folder in caller.folders.items():
             model = earlier.get(name)
             if model is None or model.checkpoint.model.device.type != usable():
-                model = Trained(name, folder, "ready", owner=caller.visitor)
-                model.checkpoint = _load(model)
+                model = Trained(name, folder, owner=caller.visitor)
+                self._bring(model, evict=True)
             self._trained[name] = model
-
-
-def _measured(load: Callable[[], Checkpoint]) -> Checkpoint:
-    return measured(load())
-
-
-def _load(model: Trained, device: str | None = None) -> Checkpoint:
-    with pathless(model.source, model.name):
-        return measured(replace(load_checkpoint(model.source, device), name=model.name))
 
 
 MODELS = Registry()

@@ -9,7 +9,6 @@ import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -74,20 +73,6 @@ class Storage:
         if os.getpid() == self._process:  # a forked process may exit earlier
             shutil.rmtree(self.root, ignore_errors=True)
             self._lock.release()
-
-
-@contextlib.contextmanager
-def pathless(folder: Path | str, name: str) -> Iterator[None]:
-    """Replace the server's folder by `name` in error messages.
-
-    Raises:
-        ValueError: in place of each ValueError or OSError.
-    """
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        text = str(error).replace(str(Path(folder).resolve()), name).replace(str(folder), name)
-        raise ValueError(text) from error
 
 
 @functools.cache

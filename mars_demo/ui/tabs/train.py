@@ -40,13 +40,11 @@ PAUSE_OFF = {"value": "Pause", "interactive": False}
 
 def zipped(model: Trained) -> str:
     """Write the checkpoint as a zip into Gradio's folder, from which it is deleted with the model."""
-    archive = storage().gradio / f"{model.name}.zip"
-    archive.parent.mkdir(exist_ok=True)
-    model.files.append(archive)
-    with zipfile.ZipFile(archive, "w") as zipped:  # uncompressed: weights would not shrink
+    model.archive.parent.mkdir(exist_ok=True)
+    with zipfile.ZipFile(model.archive, "w") as zipped:  # uncompressed: weights would not shrink
         for file in sorted(model.folder.rglob("*")):
             zipped.write(file, file.relative_to(model.folder))
-    return str(archive)
+    return str(model.archive)
 
 
 # ---------------------------------------------------------------------------- settings while it runs
@@ -157,13 +155,13 @@ class Training:
         try:
             settings = trainings.settings(*recipe, seed=secrets.randbelow(2**31))
             storage().require(COPIES * WEIGHT * base_model(base).facts.parameters)
-            model = MODELS.reserve()
+            model = MODELS.reserve("cpu" if gpu.LENT else None)
             session.until = time.monotonic() + MINUTE * LIMITS.train_minutes
             for text, label in watched(base, settings, prompt, session, model.folder, model.name):
                 yield {self.curves: text} | ({pause: gr.Button(label, interactive=True)} if label else {})
             if session.is_over:
                 gr.Info(f"Stopped after {LIMITS.train_minutes} minutes, the limit of a training here.")
-            MODELS.register(model, "cpu" if gpu.LENT else None)
+            MODELS.register(model)
             session.trained, session.data = model.name, settings["data"]
             offered = self._offered(model)
         except Exception:
