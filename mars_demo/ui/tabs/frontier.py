@@ -12,12 +12,11 @@ import gradio as gr
 from pandas import DataFrame
 
 from mars_demo.core.acceptance import CRITERIA
-from mars_demo.core.cache_folder import cache_folder
 from mars_demo.core.scheduler import BACKGROUND, WAITING
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import ACROSS, Frontier, Outcome, parse_taus
-from mars_demo.evaluation.sweep import Sweep, grid
+from mars_demo.evaluation.sweep import sweep
 from mars_demo.evaluation.task_sets import TASK_SETS
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.ui import own_prompts, plots
@@ -113,9 +112,10 @@ def measure(
 ) -> Iterator[tuple]:
     """Sweep in the background; yield the growing frontier, a choice of points, its source, and progress."""
     if tasks == own_prompts.NAME:
-        start = partial(own_prompts.Races, prompts=own_prompts.parse(pasted or ""))
+        start = partial(own_prompts.races, prompts=own_prompts.parse(pasted or ""))
     else:
-        start = partial(_sweep, tasks=tasks, limit=int(limit), criteria=criteria, taus=_grid_of(taus))
+        swept = {"tasks": tasks, "limit": int(limit), "criteria": criteria, "taus": _grid_of(taus)}
+        start = partial(sweep, **swept, size=ROWS)
     said, still = 0.0, [gr.skip()] * 3
     with closing(_swept(model, start, knobs)) as steps:
         for step in steps:
@@ -144,11 +144,6 @@ def _grid_of(taus: str) -> list[float]:
     return grid
 
 
-def _sweep(checkpoint: Checkpoint, tasks: str, limit: int, criteria: list[str], taus: list[float]) -> Sweep:
-    settings = grid(checkpoint, criteria, taus)
-    return Sweep(checkpoint, tasks, limit, settings, size=ROWS, folder=cache_folder("sweeps"))
-
-
 def about(frontier: Frontier) -> str:
     """Return the source of a frontier that was measured here and, of own prompts, the verdict before it."""
     if frontier.tasks == own_prompts.NAME:
@@ -159,17 +154,14 @@ def about(frontier: Frontier) -> str:
 
 @on_gpu(lambda *_: LONGEST, BACKGROUND)
 def _swept(
-    model: str, start: Callable[[Checkpoint], Sweep | own_prompts.Races], knobs: Knobs
+    model: str, start: Callable[[Checkpoint], Iterator[tuple[Frontier, str]]], knobs: Knobs
 ) -> Iterator[tuple[Frontier | None, str]]:
     """Yield the frontier, whenever it has changed, and the progress, until the sweep ends or is stopped."""
-    sweep = start(MODELS.load(model))
-    shown, message = sweep.frontier, "Measuring."
-    yield shown, message
-    with closing(iter(sweep)) as steps:
-        for step in steps:
-            message = str(step)
-            yield None if sweep.frontier is shown else sweep.frontier, message
-            shown = sweep.frontier
+    shown, message = None, ""
+    with closing(start(MODELS.load(model))) as steps:
+        for frontier, message in steps:
+            yield None if frontier is shown else frontier, message
+            shown = frontier
             if knobs.stopped:
                 yield None, f"Stopped. {message}"
                 return
