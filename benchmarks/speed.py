@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 
@@ -121,6 +122,23 @@ def per_token(row: dict) -> list[float]:
     return [seconds / row["tokens"] for seconds in row["seconds"]]
 
 
+def relative(file: str) -> dict[str, Any]:
+    """Return each method's tokens per forward, and its cost and speed relative to AR, with their source."""
+    timed = results.read(file)
+    by_name = {row["method"]: row for row in timed["rows"]}
+    ms = {name: median(row["seconds"]) / row["forwards"] for name, row in by_name.items()}
+    rows = {
+        name: {
+            "tokens per forward": report.per_forward(row),
+            "cost of a forward": f"{ms[name] / ms['ar']:.2f}",
+            "speed": report.faster(row["seconds"], by_name["ar"]["seconds"]),
+        }
+        for name, row in by_name.items()
+    }
+    source = f"{results.origin(timed)} · {timed['machine']} · {timed['prompts']} prompts"
+    return {"source": source, "rows": rows}
+
+
 def table(file: str | Path = FILE) -> str:
     """Return the times relative to those of llama.cpp if it was timed, else of AR."""
     timed = results.read(file)
@@ -131,7 +149,7 @@ def table(file: str | Path = FILE) -> str:
             "method": row["method"],
             "tokens per forward": report.per_forward(row),
             "TPOT, ms": f"{1000 * median(per_token(row)):.1f}",
-            f"as fast as {base}": results.faster(per_token(row), per_token(by_name[base])),
+            f"as fast as {base}": report.faster(per_token(row), per_token(by_name[base])),
         }
         for row in timed["rows"]
     ]
