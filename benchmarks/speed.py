@@ -24,7 +24,7 @@ from mars_demo.decoding.decode import decode
 from mars_demo.decoding.pace import measured
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
-from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, task_set
+from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, questions
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import q8_0
@@ -109,7 +109,7 @@ def methods(checkpoint: Checkpoint, limit: int, folder: str) -> dict[str, Answer
 
 def measure(model: str, prompts: int, rounds: int, max_new_tokens: int, output: Path) -> None:
     checkpoint = load_checkpoint(model, "cpu")
-    answered = [question.prompt for question in task_set(SETS[model][0]).questions(prompts)]
+    answered = [question.prompt for question in questions(SETS[model][0], prompts)]
     with tempfile.TemporaryDirectory() as folder:
         timed = take_turns(methods(checkpoint, max_new_tokens, folder), answered, rounds)
     rows = [{"method": name} | one.counts() for name, one in timed.items()]

@@ -21,7 +21,7 @@ from statistics import median
 from benchmarks import report
 from mars_demo.core.assets import ASSETS, read_json
 from mars_demo.evaluation import results
-from mars_demo.evaluation.task_sets import task_set
+from mars_demo.evaluation.task_sets import questions
 from mars_demo.models.load import outline
 from mars_demo.serving import vllm_server
 from mars_demo.training import distillation
@@ -102,7 +102,7 @@ def prompts(model: str, count: int) -> dict[str, list[str]]:
     examples = [
         one["prompt"] for one in read_json("prompts.json") if one.get("fast") and one["model"] == model
     ]
-    skills = [question.prompt for question in task_set("skills").questions(count)]
+    skills = [question.prompt for question in questions("skills", count)]
     chat = islice(distillation.prompts_from(HELD_OUT), count)
     return {"examples": [*islice(cycle(examples), count)], "skills": skills, "chat": [*chat]}
 

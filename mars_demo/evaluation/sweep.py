@@ -8,7 +8,7 @@ from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.trace import Run
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
-from mars_demo.evaluation.task_sets import task_set
+from mars_demo.evaluation.task_sets import TITLES, max_new_tokens, questions
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.serving.decode_batch import decode_batch
 
@@ -48,13 +48,12 @@ def sweep(
     Raises:
         ValueError: as `grid`, or if the task set is unknown or `limit` is out of range.
     """
-    chosen, settings = task_set(tasks), grid(checkpoint, criteria, taus)
+    chosen, settings = questions(tasks, limit), grid(checkpoint, criteria, taus)
     checkpoint = checkpoint.dense
-    questions = chosen.questions(limit)
-    prompts = tuple(question.prompt for question in questions)
-    requests = [setting.request(chosen.max_new_tokens).fitted(checkpoint) for setting in settings]
+    prompts, longest = tuple(question.prompt for question in chosen), max_new_tokens(tasks)
+    requests = [setting.request(longest).fitted(checkpoint) for setting in settings]
     machine = results.machine(checkpoint)
-    frontier = Frontier(checkpoint.name, tasks, chosen.title, size, machine, prompts)
+    frontier = Frontier(checkpoint.name, tasks, TITLES[tasks], size, machine, prompts)
     yield frontier, "Measuring."
     # The first forwards of a process are slower.
     decode_batch(checkpoint, prompts[:size], replace(requests[0], max_new_tokens=2), size=size).finish()
@@ -71,7 +70,7 @@ def sweep(
             yield frontier, message
             started = time.perf_counter()
         ar = ar or decoding.runs
-        graded = [question.grade(run) for question, run in zip(questions, decoding.runs)]
+        graded = [question.grade(run) for question, run in zip(chosen, decoding.runs)]
         outcomes = map(outcome, range(len(prompts)), graded, decoding.runs, ar)
         point = Point(setting, tuple(outcomes), seconds)
         frontier = replace(frontier, points=(*frontier.points, point))

@@ -18,7 +18,7 @@ from mars_demo.evaluation import bootstrap, frontier
 from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, evaluate
 from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
 from mars_demo.evaluation.sweep import grid, sweep
-from mars_demo.evaluation.task_sets import task_set
+from mars_demo.evaluation.task_sets import questions
 
 LOSSLESS = Setting("lossless")
 CRITERIA, LOW = ("probability", "margin"), (0.3, 0.05)
@@ -67,11 +67,11 @@ def test_the_grid_has_the_settings_of_a_mars_model(mars_tiny):
 
 
 def test_tasks_alternate_and_a_smaller_set_begins_a_larger_one():
-    prompts = [question.prompt for question in task_set("worlds").questions(26)]
+    prompts = [question.prompt for question in questions("worlds", 26)]
     turns = [example.prompt for example in tasks.mixed(3)]
     assert prompts == turns[:26] and len(set(prompts)) == 26
     for name in tasks.TASKS:
-        few, more = ([q.prompt for q in task_set(name).questions(count)] for count in (2, 5))
+        few, more = ([q.prompt for q in questions(name, count)] for count in (2, 5))
         assert few == more[:2]
 
 
@@ -84,7 +84,7 @@ def answered(text: str, stop: str) -> Run:
 @pytest.mark.parametrize("name", tasks.TASKS)
 def test_a_reference_answer_is_right_only_with_its_end_token(name):
     examples = tasks.held_out(name, 3)
-    for question, example in zip(task_set(name).questions(3), examples, strict=True):
+    for question, example in zip(questions(name, 3), examples, strict=True):
         assert question.grade(answered(example.answer, "eos"))
         assert not question.grade(answered(example.answer, "length"))
         assert not question.grade(answered("Nothing.", "eos"))

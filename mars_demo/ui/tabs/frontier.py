@@ -17,7 +17,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import ACROSS, Frontier, Outcome, parse_taus
 from mars_demo.evaluation.sweep import sweep
-from mars_demo.evaluation.task_sets import TASK_SETS
+from mars_demo.evaluation.task_sets import TITLES
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.ui import own_prompts, plots
 from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, in_queue, text_table
@@ -80,7 +80,7 @@ def recorded(model: str, tasks: str) -> tuple[Frontier, gr.Dropdown, str]:
     elif frontier := (frontiers := _recorded(model)).get(tasks):
         about = f"Recorded on {described(frontier)} Source: {results.origin(results.read(FILE))}"
     else:
-        frontier = Frontier(model, tasks, TASK_SETS[tasks].title, ROWS, "", ())
+        frontier = Frontier(model, tasks, TITLES[tasks], ROWS, "", ())
         titles = ", ".join(one.title for one in frontiers.values())
         others = f" It has results for: {titles}." if titles else ""
         about = (
@@ -228,7 +228,7 @@ class Controls:
     def __init__(self):
         self.model = gr.Dropdown([], label="Model", elem_id="frontier-model")
         own = (own_prompts.TITLE, own_prompts.NAME)
-        tasks = [(task_set.title, name) for name, task_set in TASK_SETS.items()]
+        tasks = [(title, name) for name, title in TITLES.items()]
         self.tasks = gr.Dropdown(
             [own, *tasks], value=tasks[0][1], label="Prompts", elem_id="frontier-tasks"
         )
