@@ -12,12 +12,14 @@ from mars_demo.evaluation.task_sets import TITLES, max_new_tokens, questions
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.serving.decode_batch import decode_batch
 
+MOST_TAUS = 12
+
 
 def grid(checkpoint: Checkpoint, criteria: Sequence[str], taus: Sequence[float]) -> list[Setting]:
     """Return AR, lossless, and every criterion with every τ.
 
     Raises:
-        ValueError: if the checkpoint has no τ to sweep, no criterion is given, or one or a τ is invalid.
+        ValueError: if the checkpoint has no τ to sweep, there is no criterion, or there are too many τ.
     """
     if "mars" not in checkpoint.modes:
         raise ValueError(
@@ -27,6 +29,8 @@ def grid(checkpoint: Checkpoint, criteria: Sequence[str], taus: Sequence[float])
     if not criteria:
         raise ValueError(f"No criterion is chosen. Choose from {', '.join(CRITERIA)}.")
     taus = sorted(set(taus), reverse=True)
+    if len(taus) > MOST_TAUS:
+        raise ValueError(f"The τ grid has {len(taus)} numbers; at most {MOST_TAUS} are measured.")
     marses = [Setting("mars", criterion, tau) for criterion in dict.fromkeys(criteria) for tau in taus]
     return [AR, Setting("lossless"), *marses]
 

@@ -90,11 +90,6 @@ def _named(line: int) -> Iterator[None]:
 # ------------------------------------------------------------------------------------- the results
 
 
-def nothing(model: str, machine: str = "") -> Frontier:
-    """Return a frontier before its first prompt."""
-    return Frontier(model, NAME, TITLE, 1, machine, ())
-
-
 def verdict(frontier: Frontier) -> str:
     """Return the speed and the equal answers of the judged setting in a sentence; "" without any."""
     if (point := frontier.find(JUDGED)) is None:
@@ -127,7 +122,8 @@ def races(checkpoint: Checkpoint, prompts: dict[int, Prompt]) -> Iterator[tuple[
     for line, one in prompts.items():
         with _named(line):
             prepare(checkpoint, [user(one.prompt)], AR.request(MAX_NEW_TOKENS).fitted(checkpoint))
-    frontier, message = nothing(checkpoint.name, results.machine(checkpoint)), "Measuring."
+    frontier = Frontier(checkpoint.name, NAME, TITLE, 1, results.machine(checkpoint), ())
+    message = "Measuring."
     outcomes: dict[Setting, list[Outcome]] = {setting: [] for setting in settings}
     warm_up = next(iter(prompts.values())).prompt
     for setting in settings:  # the first forwards are slower

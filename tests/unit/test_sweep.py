@@ -201,5 +201,7 @@ def test_the_table_has_a_row_per_point_and_every_column(swept):
 def test_impossible_sweeps_are_refused(mars_tiny, ar_tiny):
     with pytest.raises(ValueError, match="ar-tiny"):
         grid(ar_tiny, CRITERIA, LOW)
+    with pytest.raises(ValueError, match="30.*12"):
+        grid(mars_tiny, CRITERIA, [number / 100 for number in range(10, 40)])
     with pytest.raises(ValueError, match="chess.*worlds, word-problems, .*, instructions"):
         next(sweep(mars_tiny, "chess", LIMIT, CRITERIA, LOW, size=4))

@@ -28,9 +28,9 @@ from mars_demo.ui.tabs import Page
 
 TITLE = "Frontier"
 
+PROMPTS = {own_prompts.NAME: own_prompts.TITLE} | TITLES
 LIMIT = 48  # prompts
 LARGEST = 480
-MOST_TAUS = 12
 TAUS = "1, 0.95, 0.9, 0.8, 0.6"
 ROWS = 16  # batch slots; a race waits for at most one forward of such a batch
 EVERY = 0.2  # seconds between two progress messages
@@ -75,12 +75,13 @@ def choose(model: str, tasks: str):
 
 def recorded(model: str, tasks: str) -> tuple[Frontier, gr.Dropdown, str]:
     """Return a model's recorded points on a task set, a choice of them, and their source or absence."""
-    if tasks == own_prompts.NAME:
-        frontier, about = own_prompts.nothing(model), "Paste your prompts and press “Measure here”."
-    elif frontier := (frontiers := _recorded(model)).get(tasks):
+    frontiers = _recorded(model)
+    frontier = frontiers.get(tasks) or Frontier(model, tasks, PROMPTS[tasks], ROWS, "", ())
+    if frontier.points:
         about = f"Recorded on {described(frontier)} Source: {results.origin(results.read(FILE))}"
+    elif tasks == own_prompts.NAME:
+        about = "Paste your prompts and press “Measure here”."
     else:
-        frontier = Frontier(model, tasks, TITLES[tasks], ROWS, "", ())
         titles = ", ".join(one.title for one in frontiers.values())
         others = f" It has results for: {titles}." if titles else ""
         about = (
@@ -114,7 +115,7 @@ def measure(
     if tasks == own_prompts.NAME:
         start = partial(own_prompts.races, prompts=own_prompts.parse(pasted or ""))
     else:
-        swept = {"tasks": tasks, "limit": int(limit), "criteria": criteria, "taus": _grid_of(taus)}
+        swept = {"tasks": tasks, "limit": int(limit), "criteria": criteria, "taus": parse_taus(taus or "")}
         start = partial(sweep, **swept, size=ROWS)
     said, still = 0.0, [gr.skip()] * 3
     with closing(_swept(model, start, knobs)) as steps:
@@ -130,18 +131,6 @@ def measure(
                 yield *still, "Stopped."
                 return
     yield *still, message
-
-
-def _grid_of(taus: str) -> list[float]:
-    """Return the grid of τ.
-
-    Raises:
-        ValueError: if it is invalid or too large.
-    """
-    grid = parse_taus(taus or "")
-    if len(grid) > MOST_TAUS:
-        raise ValueError(f"The τ grid has {len(grid)} numbers; at most {MOST_TAUS} are measured here.")
-    return grid
 
 
 def about(frontier: Frontier) -> str:
@@ -227,10 +216,11 @@ class Controls:
 
     def __init__(self):
         self.model = gr.Dropdown([], label="Model", elem_id="frontier-model")
-        own = (own_prompts.TITLE, own_prompts.NAME)
-        tasks = [(title, name) for name, title in TITLES.items()]
         self.tasks = gr.Dropdown(
-            [own, *tasks], value=tasks[0][1], label="Prompts", elem_id="frontier-tasks"
+            [(title, name) for name, title in PROMPTS.items()],
+            value=next(iter(TITLES)),
+            label="Prompts",
+            elem_id="frontier-tasks",
         )
         self.pasted = gr.Textbox(
             label="Your prompts",
