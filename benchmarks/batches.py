@@ -124,7 +124,7 @@ def table(file: str | Path = FILE) -> str:
     for one in sorted(measured["rows"], key=lambda row: (row["size"], median(row["seconds"]))):
         kind = re.sub(r"(block cache|lossless,) \d+( drafts,)?", r"\1", one["method"])
         if kind in SHOWN:
-            faster = results.faster(one["seconds"], base[one["size"]]["seconds"])
+            faster = report.faster(one["seconds"], base[one["size"]]["seconds"])
             rows.setdefault(kind, {"method": kind}).setdefault(f"batch {one['size']}", faster)
     return report.shown([rows[kind] for kind in SHOWN]) + report.source(
         measured, report.prompts(measured), report.rounds(measured)

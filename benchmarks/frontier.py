@@ -3,38 +3,37 @@
     python -m benchmarks.frontier [--models mars-tiny] [--limit 24] [--output assets/results/frontier.json]
 
 Every bundled MARS model answers prompts as AR, losslessly, and with each criterion at each τ: the tiny
-model those of its tasks, the chat model its skills. Finished points are kept, so that an interrupted run
-resumes; `--fresh` measures everything again.
+model those of its tasks, the chat model its skills.
 """
 
 import json
 from pathlib import Path
 
 from benchmarks import report
-from mars_demo.core.cache_folder import cache_folder
+from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.names import CHAT, TINY
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import TAUS, Frontier
-from mars_demo.evaluation.sweep import SIZE, Sweep, grid
+from mars_demo.evaluation.sweep import sweep
 from mars_demo.evaluation.task_sets import MOST
 from mars_demo.models.load import load_checkpoint
 
 FILE = "frontier.json"
 SETS = {TINY: ("worlds", 480), CHAT: ("skills", 272)}  # with the most prompts
+SIZE = 32  # sequences of a batch; on two cores more are hardly faster
 LARGEST = 300_000  # characters of a sweep; a longer one leaves out wrong answers
 
 
-def sweep(name: str, limit: int, size: int, taus: list[float], folder: Path | None) -> Frontier:
+def measured(name: str, limit: int, size: int, taus: list[float]) -> Frontier:
     """Measure one model, and print a line per finished point."""
     prompts, most = SETS[name]
     checkpoint = load_checkpoint(name, device="cpu")
-    chosen = Sweep(
-        checkpoint, prompts, min(limit, most), grid(checkpoint, taus=taus), size=size, folder=folder
-    )
-    for step in chosen:
-        if step.point:
-            print(f"{name}, {step.setting.title}: {step.point.accuracy:.1%} accuracy", flush=True)
-    return chosen.frontier
+    shown = 0
+    for frontier, _ in sweep(checkpoint, prompts, min(limit, most), [*CRITERIA], taus, size):
+        for point in frontier.points[shown:]:
+            print(f"{name}, {point.setting.title}: {point.accuracy:.1%} accuracy", flush=True)
+        shown = len(frontier.points)
+    return frontier
 
 
 def record(frontier: Frontier) -> dict:
@@ -42,16 +41,14 @@ def record(frontier: Frontier) -> dict:
     return full if len(json.dumps(full, ensure_ascii=False)) <= LARGEST else frontier.record(texts=False)
 
 
-def measure(
-    models: list[str], limit: int, taus: list[float], size: int, fresh: bool, output: Path
-) -> None:  # fmt: skip
+def measure(models: list[str], limit: int, taus: list[float], size: int, output: Path) -> None:
     """Sweep these models; sweeps of other models in `output` are kept."""
     sweeps = []
     if output.exists():
         written = json.loads(output.read_text("utf-8"))["sweeps"]
         sweeps = [one for one in written if one["model"] not in models]
     for name in models:
-        sweeps.append(record(sweep(name, limit, size, taus, None if fresh else cache_folder("sweeps"))))
+        sweeps.append(record(measured(name, limit, size, taus)))
         results.write(output, results.machine(), {"sweeps": sweeps})
 
 
@@ -78,4 +75,4 @@ def _table(measured: Frontier) -> str:
 
 
 if __name__ == "__main__":
-    report.run(measure, table, FILE, models=[*SETS], limit=MOST, taus=[*TAUS], size=SIZE, fresh=False)
+    report.run(measure, table, FILE, models=[*SETS], limit=MOST, taus=[*TAUS], size=SIZE)

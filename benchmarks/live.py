@@ -172,7 +172,7 @@ def table(file: str | Path = FILE) -> str:
             "method": one["method"],
             "tokens per forward": report.per_forward(one),
             "tokens per second": f"{one['tokens'] / median(one['seconds']):.0f}",
-            "faster than ar": results.faster(one["seconds"], base[one["model"]]),
+            "faster than ar": report.faster(one["seconds"], base[one["model"]]),
         }
         for one in measured["rows"]
     ]

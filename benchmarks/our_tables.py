@@ -1,7 +1,8 @@
-"""This project's counterparts of the paper's tables, for the page: `assets/our_tables.json`.
+"""The page's tables of this project's results: `assets/our_tables.json`.
 
-`python -m benchmarks.report` writes it from the results of other benchmarks. `assets/paper_tables.json` has
-the columns. The cells of Table 6, whose benchmark is gone, stay as they are.
+`python -m benchmarks.report` writes it from the results of other benchmarks: counterparts of the paper's
+tables, whose columns are in `assets/paper_tables.json`, speeds of single prompts, and vLLM under load. The
+cells of Table 6, whose benchmark is gone, stay as they are.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,7 @@ from typing import Any
 
 from pandas import DataFrame
 
-from benchmarks import batches, frontier, paper
+from benchmarks import batches, frontier, paper, report, speed, vllm_serving
 from mars_demo.core.names import TINY
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier
@@ -36,7 +37,8 @@ def content() -> dict[str, Any]:
         if row["task"] in CURVES:
             point = [row["tau"], round(row["accuracy"] / 100, 4), round(row["tokens_per_forward"], 4)]
             curves[CURVES[row["task"]]].append(point)
-    return {"tables": tables, "curves": curves}
+    speeds = {file: speed.relative(file) for file in (speed.FILE, speed.CHAT_FILE)}
+    return {"tables": tables, "curves": curves, "speeds": speeds, "served": vllm_serving.table()}
 
 
 def trained(record: Mapping, methods: list[tuple[str, str]], **_: Any) -> Iterator[dict]:
@@ -75,7 +77,7 @@ def batched(record: Mapping, **_: Any) -> Iterator[dict]:
     """Yield tokens per second and, as in the paper, the ratio of seconds for the same prompts."""
     bases = {row["size"]: row["seconds"] for row in record["rows"] if row["method"] == batches.BASELINE}
     for row in record["rows"]:
-        faster = results.faster(row["seconds"], bases[row["size"]])
+        faster = report.faster(row["seconds"], bases[row["size"]])
         speed = f"{row['tokens'] / median(row['seconds']):.1f}, {faster}"
         yield row | {"speed": speed, "rounds": len(row["seconds"])}
 

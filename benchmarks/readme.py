@@ -53,9 +53,7 @@ def column(sweep: Frontier, file: str) -> dict[str, str]:
     baseline = next(times for name, times in seconds.items() if name.partition(",")[0] == "ar")
 
     def faster(mode: str) -> str:
-        return results.faster(
-            min((seconds[name] for name in seconds if mode in name), key=median), baseline
-        )
+        return report.faster(min((seconds[name] for name in seconds if mode in name), key=median), baseline)
 
     return {
         "AR: accuracy": f"{ar.accuracy:.1%}",

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from statistics import median
 
 from pandas import DataFrame
 
@@ -75,6 +76,18 @@ def rounds(measured: dict) -> str:
     """Return the number of rounds of `timing.take_turns` as text."""
     count = len(measured["rows"][0]["seconds"])
     return f"median (smallest–largest) of {count} rounds" if count > 1 else "1 round"
+
+
+def ratios(times: Sequence[float], base: Sequence[float]) -> list[float]:
+    """Return the speed-up over the base per round; methods that take turns share a round's noise."""
+    return [slow / fast for slow, fast in zip(base, times, strict=True)]
+
+
+def faster(times: Sequence[float], base: Sequence[float]) -> str:
+    """Return the median speed-up over the base as text, with the range if there are several rounds."""
+    speeds = ratios(times, base)
+    middle = f"{median(speeds):.2f}×"
+    return middle if len(speeds) == 1 else f"{middle} ({min(speeds):.2f}–{max(speeds):.2f})"
 
 
 def per_forward(row: Mapping) -> str:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 
@@ -23,7 +24,7 @@ from mars_demo.decoding.decode import decode
 from mars_demo.decoding.pace import measured
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
-from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, task_set
+from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, questions
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import q8_0
@@ -108,7 +109,7 @@ def methods(checkpoint: Checkpoint, limit: int, folder: str) -> dict[str, Answer
 
 def measure(model: str, prompts: int, rounds: int, max_new_tokens: int, output: Path) -> None:
     checkpoint = load_checkpoint(model, "cpu")
-    answered = [question.prompt for question in task_set(SETS[model][0]).questions(prompts)]
+    answered = [question.prompt for question in questions(SETS[model][0], prompts)]
     with tempfile.TemporaryDirectory() as folder:
         timed = take_turns(methods(checkpoint, max_new_tokens, folder), answered, rounds)
     rows = [{"method": name} | one.counts() for name, one in timed.items()]
@@ -121,6 +122,23 @@ def per_token(row: dict) -> list[float]:
     return [seconds / row["tokens"] for seconds in row["seconds"]]
 
 
+def relative(file: str) -> dict[str, Any]:
+    """Return each method's tokens per forward, and its cost and speed relative to AR, with their source."""
+    timed = results.read(file)
+    by_name = {row["method"]: row for row in timed["rows"]}
+    ms = {name: median(row["seconds"]) / row["forwards"] for name, row in by_name.items()}
+    rows = {
+        name: {
+            "tokens per forward": report.per_forward(row),
+            "cost of a forward": f"{ms[name] / ms['ar']:.2f}",
+            "speed": report.faster(row["seconds"], by_name["ar"]["seconds"]),
+        }
+        for name, row in by_name.items()
+    }
+    source = f"{results.origin(timed)} · {timed['machine']} · {timed['prompts']} prompts"
+    return {"source": source, "rows": rows}
+
+
 def table(file: str | Path = FILE) -> str:
     """Return the times relative to those of llama.cpp if it was timed, else of AR."""
     timed = results.read(file)
@@ -131,7 +149,7 @@ def table(file: str | Path = FILE) -> str:
             "method": row["method"],
             "tokens per forward": report.per_forward(row),
             "TPOT, ms": f"{1000 * median(per_token(row)):.1f}",
-            f"as fast as {base}": results.faster(per_token(row), per_token(by_name[base])),
+            f"as fast as {base}": report.faster(per_token(row), per_token(by_name[base])),
         }
         for row in timed["rows"]
     ]

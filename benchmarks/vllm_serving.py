@@ -16,15 +16,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import cycle, islice, product
 from pathlib import Path
+from statistics import median
 
 from benchmarks import report
 from mars_demo.core.assets import ASSETS, read_json
-from mars_demo.evaluation import results, served
-from mars_demo.evaluation.task_sets import task_set
+from mars_demo.evaluation import results
+from mars_demo.evaluation.task_sets import questions
 from mars_demo.models.load import outline
 from mars_demo.serving import vllm_server
 from mars_demo.training import distillation
 
+FILE = "vllm-serving.json"
 CONCURRENCY = {1: 6, 4: 8, 8: 16, 16: 16, 32: 32}  # requests at once, and in all
 MAX_NEW_TOKENS = 96
 HELD_OUT = str(ASSETS / "mars-smollm2-135m" / "held-out.jsonl")
@@ -100,7 +102,7 @@ def prompts(model: str, count: int) -> dict[str, list[str]]:
     examples = [
         one["prompt"] for one in read_json("prompts.json") if one.get("fast") and one["model"] == model
     ]
-    skills = [question.prompt for question in task_set("skills").questions(count)]
+    skills = [question.prompt for question in questions("skills", count)]
     chat = islice(distillation.prompts_from(HELD_OUT), count)
     return {"examples": [*islice(cycle(examples), count)], "skills": skills, "chat": [*chat]}
 
@@ -168,11 +170,28 @@ def row(title: str, at_once: int, method: str, own: dict, ar: dict) -> dict:
     }
 
 
-def table(file: str | Path = served.FILE) -> str:
+def table(file: str | Path = FILE) -> str:
+    """Return a row per method: its speed relative to AR by the requests at once, set by set."""
     measured = results.read(file)
+    base = {(row["set"], row["concurrency"]): row for row in measured["rows"] if row["method"] == "AR"}
+    speeds: dict[str, dict[str, list[str]]] = {}
+    equal: dict[str, list[tuple[int, int]]] = {}
+    for row in measured["rows"]:
+        ar, method = base[row["set"], row["concurrency"]], row["method"]
+        faster = median(report.ratios(row["seconds"], ar["seconds"])) * row["tokens"] / ar["tokens"]
+        at_once = speeds.setdefault(method, {}).setdefault(f"{row['concurrency']} at once", [])
+        at_once.append(f"{faster:.2f}")
+        equal.setdefault(method, []).append((row["equal"], row["requests"]))
+    rows = [
+        {"as fast as AR": method}
+        | {column: ", ".join(cells) for column, cells in speeds[method].items()}
+        | {"answers equal to AR's": "{} of {}".format(*map(sum, zip(*equal[method])))}
+        for method in speeds
+        if method != "AR"
+    ]
     facts = f"vLLM {measured['vllm']}, at most {measured['max_new_tokens']} tokens per answer"
-    return served.tables(measured) + report.source(measured, facts)
+    return report.shown(rows) + report.source(measured, facts)
 
 
 if __name__ == "__main__":
-    report.run(measure, table, served.FILE, python=str, model="mars-smollm2-135m")
+    report.run(measure, table, FILE, python=str, model="mars-smollm2-135m")

@@ -7,8 +7,6 @@ import signal
 # Set before transformers and gradio are imported: no test uses a hub or sends analytics.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-# Tests keep nothing in the user's cache folder.
-os.environ["MARS_DEMO_CACHE"] = ""
 # Workers run in parallel: each computes on one core and has its own ports.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["GRADIO_SERVER_PORT"] = str(10_000 + os.getpid() % 100 * 200)

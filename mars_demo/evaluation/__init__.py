@@ -1,1 +1,1 @@
-"""Evaluation: accuracy, sweeps, load tests, and the paper's tables beside ours."""
+"""Evaluation: accuracy, sweeps, recordings, and the paper's tables beside ours."""

@@ -4,7 +4,7 @@ A point is one setting of the decoder on the prompts of a task set.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -66,7 +66,7 @@ def parse_taus(text: str) -> list[float]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One answer at one setting; records can leave out `text` and have no `ids`.
+    """One answer at one setting; records can leave out `text`.
 
     right: None if the prompt has no reference answer. seconds: of an answer that was decoded alone.
     """
@@ -77,7 +77,6 @@ class Outcome:
     forwards: int
     leaves: int | None = None  # the index of the first difference from AR, if any
     text: str | None = None
-    ids: tuple[int, ...] = field(default=(), repr=False)
     seconds: float | None = None
 
 

@@ -2,9 +2,8 @@
 
 import json
 import shlex
-import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -47,15 +46,3 @@ def read(name: str):
     """Return the content of a results file; None if it does not exist yet."""
     path = FOLDER / name
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-
-
-def ratios(times: Sequence[float], base: Sequence[float]) -> list[float]:
-    """Return the speed-up over the base per round; methods that take turns share a round's noise."""
-    return [slow / fast for slow, fast in zip(base, times, strict=True)]
-
-
-def faster(times: Sequence[float], base: Sequence[float]) -> str:
-    """Return the median speed-up over the base as text, with the range if there are several rounds."""
-    speeds = ratios(times, base)
-    middle = f"{statistics.median(speeds):.2f}×"
-    return middle if len(speeds) == 1 else f"{middle} ({min(speeds):.2f}–{max(speeds):.2f})"

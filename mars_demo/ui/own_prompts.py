@@ -1,7 +1,7 @@
 """The prompts of a visitor: each one is raced at every setting, as the Race tab would."""
 
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
-from mars_demo.evaluation.sweep import first_difference, grid
+from mars_demo.evaluation.sweep import grid, outcome
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.training.distillation import is_loop
 from mars_demo.ui.racing import decode, race
@@ -90,11 +90,6 @@ def _named(line: int) -> Iterator[None]:
 # ------------------------------------------------------------------------------------- the results
 
 
-def nothing(model: str, machine: str = "") -> Frontier:
-    """Return a frontier before its first prompt."""
-    return Frontier(model, NAME, TITLE, 1, machine, ())
-
-
 def verdict(frontier: Frontier) -> str:
     """Return the speed and the equal answers of the judged setting in a sentence; "" without any."""
     if (point := frontier.find(JUDGED)) is None:
@@ -117,60 +112,36 @@ def verdict(frontier: Frontier) -> str:
 # ---------------------------------------------------------------------------------- the measurement
 
 
-class Races:
-    """Races of prompts, each at every setting; iterating runs the next forward and yields the progress.
-
-    `frontier` has the results of the prompts so far.
+def races(checkpoint: Checkpoint, prompts: dict[int, Prompt]) -> Iterator[tuple[Frontier, str]]:
+    """Race each prompt at every setting; yield the results of the prompts so far, and the progress.
 
     Raises:
         ValueError: if the checkpoint has no τ, or a prompt does not fit; the message names the line.
     """
-
-    def __init__(self, checkpoint: Checkpoint, prompts: dict[int, Prompt]):
-        self._checkpoint, self._prompts = checkpoint, [*prompts.values()]
-        self._settings = grid(checkpoint, [CRITERION], TAUS)
-        for line, one in prompts.items():
-            with _named(line):
-                prepare(checkpoint, [user(one.prompt)], AR.request(MAX_NEW_TOKENS).fitted(checkpoint))
-        self.frontier = nothing(checkpoint.name, results.machine(checkpoint))
-
-    def __iter__(self) -> Iterator[str]:
-        outcomes: dict[Setting, list[Outcome]] = {setting: [] for setting in self._settings}
-        yield from self._raced(self._prompts[0], WARM_TOKENS)  # the first forwards are slower
-        for number, prompt in enumerate(self._prompts):
-            runs = yield from self._raced(prompt, MAX_NEW_TOKENS)
-            for setting, run in runs.items():
-                outcomes[setting].append(_outcome(number, prompt, run, runs[AR]))
-            points = (
-                Point(setting, tuple(measured), sum(one.seconds for one in measured))
-                for setting, measured in outcomes.items()
-            )
-            prompts = (*self.frontier.prompts, prompt.prompt)
-            self.frontier = replace(self.frontier, prompts=prompts, points=tuple(points))
-            yield self._progress()
-
-    def _progress(self) -> str:
-        return f"{len(self.frontier.prompts)} of {len(self._prompts)} prompts."
-
-    def _raced(self, prompt: Prompt, max_new_tokens: int) -> Generator[str, None, dict[Setting, Run]]:
-        """Race a prompt at every setting; yield the progress after each forward, and return the runs."""
-        with ExitStack() as stack:
-            runs = {}
-            for setting in self._settings:
-                run = decode(self._checkpoint, prompt.prompt, setting.request(max_new_tokens))
-                runs[setting] = stack.enter_context(closing(run))
-            for _ in race(runs):
-                yield self._progress()
-        return runs
-
-
-def _outcome(number: int, prompt: Prompt, run: Run, ar: Run) -> Outcome:
-    return Outcome(
-        number,
-        right=prompt.grade(run),
-        tokens=run.tokens,
-        forwards=run.forwards,
-        leaves=first_difference(ar.token_ids, run.token_ids),
-        text=run.text,
-        seconds=run.seconds,
-    )
+    settings = grid(checkpoint, [CRITERION], TAUS)
+    for line, one in prompts.items():
+        with _named(line):
+            prepare(checkpoint, [user(one.prompt)], AR.request(MAX_NEW_TOKENS).fitted(checkpoint))
+    frontier = Frontier(checkpoint.name, NAME, TITLE, 1, results.machine(checkpoint), ())
+    message = "Measuring."
+    outcomes: dict[Setting, list[Outcome]] = {setting: [] for setting in settings}
+    warm_up = next(iter(prompts.values())).prompt
+    for setting in settings:  # the first forwards are slower
+        yield frontier, message
+        decode(checkpoint, warm_up, setting.request(WARM_TOKENS)).finish()
+    for number, prompt in enumerate(prompts.values()):
+        requests = {setting: setting.request(MAX_NEW_TOKENS) for setting in settings}
+        runs = {key: decode(checkpoint, prompt.prompt, request) for key, request in requests.items()}
+        for _ in race(runs):
+            yield frontier, message
+        for setting, run in runs.items():
+            compared = outcome(number, prompt.grade(run), run, runs[AR])
+            outcomes[setting].append(replace(compared, seconds=run.seconds))
+        points = (
+            Point(setting, tuple(measured), sum(one.seconds for one in measured))
+            for setting, measured in outcomes.items()
+        )
+        raced = (*frontier.prompts, prompt.prompt)
+        frontier = replace(frontier, prompts=raced, points=tuple(points))
+        message = f"{len(raced)} of {len(prompts)} prompts."
+        yield frontier, message

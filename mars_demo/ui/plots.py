@@ -8,7 +8,6 @@ import plotly.graph_objects as go
 from pandas import DataFrame, isna
 
 from mars_demo.evaluation.frontier import COLUMNS, Frontier
-from mars_demo.evaluation.measured_costs import relative
 from mars_demo.evaluation.paper_tables import Point
 
 _COLOURS = ("#2080c8", "#d2601a", "#0a8f6b", "#c0609a", "#b87300")  # on light and on dark pages
@@ -45,9 +44,9 @@ def costs(measured: Sequence[Mapping]) -> go.Figure:
     """
     x, y = "positions of a forward, k", "c(k) ÷ c(1)"
     rows = [
-        {"name": one["title"], x: k, y: relative(one["points"], k)}
+        {"name": one["title"], x: k, y: ms / one["points"][0][1]}
         for one in measured
-        for k, _ in one["points"]
+        for k, ms in one["points"]
     ]
     figure = _lines(rows, x, y, ":.2f").update_yaxes(range=None, rangemode="tozero")
     limit = "limit: further positions are free"

@@ -10,8 +10,6 @@ from mars_demo.decoding.decode import decode
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier, Setting
 from mars_demo.evaluation.sweep import first_difference
-from mars_demo.ui.knobs import Knobs
-from mars_demo.ui.tabs import frontier as tab
 
 RECORDED = results.read("frontier.json")
 SWEPT = Frontier.read(next(one for one in RECORDED["sweeps"] if one["model"] == "mars-tiny"))
@@ -108,9 +106,3 @@ def test_a_sweep_draws_its_points(open_tab):
     expect(page.locator("#frontier-about")).to_contain_text("ar-tiny")
     expect(page.locator("#frontier-chart")).to_be_hidden()
     expect(rows(page)).to_have_count(0)
-
-
-def test_a_grid_that_is_too_large_is_refused():
-    taus = ", ".join(f"0.{n}" for n in range(10, 40))
-    with pytest.raises(ValueError, match="30.*12"):
-        next(tab.measure("mars-tiny", "worlds", 8, taus, [], "", Knobs()))

@@ -17,7 +17,7 @@ from mars_demo.decoding.decode import decode
 from mars_demo.evaluation.frontier import AR
 from mars_demo.ui import own_prompts
 from mars_demo.ui.knobs import Knobs
-from mars_demo.ui.own_prompts import JUDGED, MOST, Prompt, Races, parse
+from mars_demo.ui.own_prompts import JUDGED, MOST, Prompt, parse, races
 from mars_demo.ui.tabs import frontier as tab
 
 SORT, SPELL = "Sort 31, 4 and 15", "Can you spell out the number 6778?"
@@ -61,7 +61,7 @@ def test_a_pasted_text_is_lines_or_json_lines(text, prompts):
 )
 def test_a_wrong_line_is_named(mars_tiny, text, message):
     with pytest.raises(ValueError, match=message):
-        Races(mars_tiny, parse(text))
+        next(races(mars_tiny, parse(text)))
 
 
 @pytest.fixture
@@ -78,9 +78,7 @@ def test_figures_are_those_of_races(mars_tiny):
     right = decode(mars_tiny, texts[0], AR.request(LONGEST)).finish().text
     pasted = [{"prompt": text} for text in texts]
     pasted[0]["answer"], pasted[1]["answer"] = f" {right}\n", "42"
-    races = Races(checkpoint, parse(lines(*pasted)))
-    *_, progress = races
-    frontier = races.frontier
+    *_, (frontier, progress) = races(checkpoint, parse(lines(*pasted)))
     assert frontier.prompts == tuple(texts) and progress.startswith("3 of 3")
 
     ar = [decode(mars_tiny, text, AR.request(LONGEST)).finish() for text in texts]
@@ -109,7 +107,7 @@ def test_figures_are_those_of_races(mars_tiny):
 
 def test_a_stopped_measurement_keeps_its_finished_prompts():
     knobs, frontier, message = Knobs(), None, ""
-    start = partial(Races, prompts=parse(f"{SORT}\n{SPELL}\nhello"))
+    start = partial(races, prompts=parse(f"{SORT}\n{SPELL}\nhello"))
     for step in tab._swept("mars-tiny", start, knobs):
         if step is not tab.WAITING:
             frontier, message = step[0] or frontier, step[1]

@@ -11,7 +11,7 @@ from task_examples import examples_of
 
 from mars_demo import tasks
 from mars_demo.core.assets import read_json
-from mars_demo.evaluation.task_sets import task_set
+from mars_demo.evaluation.task_sets import questions
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import SKILLS, sql
 from mars_demo.tasks.skills.common import request, unfenced
@@ -152,9 +152,9 @@ def test_skills_are_training_data_and_mix_with_a_file(tmp_path):
 
 
 def test_skills_are_task_sets_of_a_sweep():
-    questions = task_set("skills").questions(40)
-    assert len(questions) == 40
-    assert questions[0].prompt == tasks.held_out(next(iter(SKILLS)), 2)[0].prompt
+    every = questions("skills", 40)
+    assert len(every) == 40
+    assert every[0].prompt == tasks.held_out(next(iter(SKILLS)), 2)[0].prompt
 
 
 @pytest.mark.parametrize("name", SKILLS)

@@ -1,4 +1,4 @@
-"""Sweeps: outcomes, resuming, and the results of their points."""
+"""Sweeps: outcomes, and the results of their points."""
 
 import itertools
 import json
@@ -8,8 +8,6 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-import torch
-from random_models import random_model
 
 from mars_demo import tasks
 from mars_demo.core.modes import MODES
@@ -19,36 +17,31 @@ from mars_demo.decoding.request import Request
 from mars_demo.evaluation import bootstrap, frontier
 from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, evaluate
 from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
-from mars_demo.evaluation.sweep import Sweep, grid
-from mars_demo.evaluation.task_sets import task_set
-from mars_demo.models.checkpoint import wrap
-from mars_demo.serving.cache import RaggedCache
+from mars_demo.evaluation.sweep import grid, sweep
+from mars_demo.evaluation.task_sets import questions
 
 LOSSLESS = Setting("lossless")
-SETTINGS = [AR, LOSSLESS, Setting("mars", "probability", 0.3), Setting("mars", "margin", 0.05)]
+CRITERIA, LOW = ("probability", "margin"), (0.3, 0.05)
 LIMIT = 6
-
-
-def outcomes(frontier: Frontier) -> list[tuple]:
-    """Return the outcomes without times."""
-    return [(point.setting, point.outcomes) for point in frontier.points]
 
 
 @pytest.fixture(scope="module")
 def whole(mars_tiny) -> Frontier:
-    return Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4).finish()
+    *_, (frontier, progress) = sweep(mars_tiny, "letters", LIMIT, CRITERIA, LOW, size=4)
+    assert "Point 6 of 6: margin, τ = 0.05" in progress and f"{LIMIT} of {LIMIT} prompts" in progress
+    return frontier
 
 
 def test_outcomes_equal_single_runs(mars_tiny, whole):
     examples = tasks.held_out("letters", LIMIT)
     ar_ids = {}
-    for point, setting in zip(whole.points, SETTINGS, strict=True):
+    for point, setting in zip(whole.points, grid(mars_tiny, CRITERIA, LOW), strict=True):
         assert point.setting == setting and point.seconds > 0
         for example, outcome in zip(examples, point.outcomes, strict=True):
             request = Request(setting.mode, setting.tau or 0.95, setting.criterion or "probability")
             run = decode(mars_tiny, example.prompt, request).finish()
-            assert outcome.ids == tuple(run.token_ids) and outcome.text == run.text
-            assert (outcome.tokens, outcome.forwards) == (run.tokens, run.forwards)
+            counts = (outcome.tokens, outcome.forwards)
+            assert (outcome.text, *counts) == (run.text, run.tokens, run.forwards)
             right = run.stop == "eos" and tasks.TASKS["letters"].grade(example, run.text)
             assert outcome.right == right
             ar = ar_ids.setdefault(outcome.number, run.token_ids)
@@ -61,40 +54,6 @@ def test_outcomes_equal_single_runs(mars_tiny, whole):
     assert any(one.leaves is not None for one in lossy.outcomes) and lossy.wrong
 
 
-def test_an_interrupted_sweep_resumes_also_with_more_settings(mars_tiny, whole, tmp_path, monkeypatch):
-    interrupted = iter(Sweep(mars_tiny, "letters", LIMIT, SETTINGS[:2], size=4, folder=tmp_path))
-    next(step for step in interrupted if step.point)
-    next(interrupted)
-    interrupted.close()
-    [file] = tmp_path.iterdir()
-    stored = file.read_text()
-    again = Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4, folder=tmp_path)
-    first = again.finish()
-    assert outcomes(first) == outcomes(whole)
-    assert file.read_text() == stored and len(list(tmp_path.iterdir())) == len(SETTINGS)
-    with monkeypatch.context() as patch:
-        patch.setattr(RaggedCache, "forward", None)  # no forward can be computed here
-        assert again.finish() == first
-        assert Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4, folder=tmp_path).finish() == first
-    for other in ("", "[]", '{"outcomes": [{"number": 0}], "seconds": 1}'):  # of another version
-        file.write_text(other)
-        assert outcomes(again.finish()) == outcomes(whole) and json.loads(file.read_text()).keys()
-
-
-def test_different_sweeps_have_different_files(mars_tiny, tokenizer, tmp_path):
-    def number(checkpoint, tasks="letters", limit=1, size=4) -> int:
-        Sweep(checkpoint, tasks, limit, [AR], size=size, folder=tmp_path).finish()
-        return len(list(tmp_path.iterdir()))
-
-    trained = wrap("mars-tiny", random_model("llama", tokenizer), tokenizer)
-    counts = [number(mars_tiny), number(mars_tiny), number(mars_tiny, "units"), number(mars_tiny, limit=2)]
-    counts += [number(mars_tiny, size=5), number(trained)]
-    with torch.no_grad():  # the same name and shapes, different values
-        trained.model.lm_head.weight.mul_(1.5)
-    counts += [number(trained), number(trained)]
-    assert counts == [1, 1, 2, 3, 4, 5, 6, 6]
-
-
 def test_the_grid_has_the_settings_of_a_mars_model(mars_tiny):
     assert grid(mars_tiny, ["entropy", "entropy"], [0.5, 0.9, 0.5]) == [
         AR,
@@ -102,18 +61,17 @@ def test_the_grid_has_the_settings_of_a_mars_model(mars_tiny):
         Setting("mars", "entropy", 0.9),
         Setting("mars", "entropy", 0.5),
     ]
-    assert len(grid(mars_tiny)) == 2 + 3 * 7
 
 
 # -------------------------------------------------------------------------------------- task sets
 
 
 def test_tasks_alternate_and_a_smaller_set_begins_a_larger_one():
-    prompts = [question.prompt for question in task_set("worlds").questions(26)]
+    prompts = [question.prompt for question in questions("worlds", 26)]
     turns = [example.prompt for example in tasks.mixed(3)]
     assert prompts == turns[:26] and len(set(prompts)) == 26
     for name in tasks.TASKS:
-        few, more = ([q.prompt for q in task_set(name).questions(count)] for count in (2, 5))
+        few, more = ([q.prompt for q in questions(name, count)] for count in (2, 5))
         assert few == more[:2]
 
 
@@ -126,7 +84,7 @@ def answered(text: str, stop: str) -> Run:
 @pytest.mark.parametrize("name", tasks.TASKS)
 def test_a_reference_answer_is_right_only_with_its_end_token(name):
     examples = tasks.held_out(name, 3)
-    for question, example in zip(task_set(name).questions(3), examples, strict=True):
+    for question, example in zip(questions(name, 3), examples, strict=True):
         assert question.grade(answered(example.answer, "eos"))
         assert not question.grade(answered(example.answer, "length"))
         assert not question.grade(answered("Nothing.", "eos"))
@@ -242,6 +200,8 @@ def test_the_table_has_a_row_per_point_and_every_column(swept):
 
 def test_impossible_sweeps_are_refused(mars_tiny, ar_tiny):
     with pytest.raises(ValueError, match="ar-tiny"):
-        grid(ar_tiny)
+        grid(ar_tiny, CRITERIA, LOW)
+    with pytest.raises(ValueError, match="30.*12"):
+        grid(mars_tiny, CRITERIA, [number / 100 for number in range(10, 40)])
     with pytest.raises(ValueError, match="chess.*worlds, word-problems, .*, instructions"):
-        Sweep(mars_tiny, "chess")
+        next(sweep(mars_tiny, "chess", LIMIT, CRITERIA, LOW, size=4))

@@ -1,10 +1,13 @@
 """Figures with tables, charts and measurements of the paper and of this project."""
 
+from collections.abc import Sequence
+
+import numpy as np
 from pandas import DataFrame
 
 from mars_demo.core.assets import read_json
 from mars_demo.core.markdown import table
-from mars_demo.evaluation import measured_costs, paper_tables
+from mars_demo.evaluation import paper_tables
 from mars_demo.show import recordings
 from mars_demo.ui import plots
 from mars_demo.ui.lessons.parts import shown
@@ -75,11 +78,17 @@ def costs(element: dict) -> dict[str, dict]:
     }
 
 
+def relative(points: Sequence[Sequence[float]], positions: float) -> float:
+    """Return c(k) ÷ c(1), linear between the measured points (k, milliseconds), which begin with k = 1."""
+    sizes, ms = zip(*points)
+    return float(np.interp(positions, sizes, ms)) / ms[0]
+
+
 def divided(element: dict, positions: int, tokens: float) -> str:
     """Return the speed-up by each cost of forwards: tokens per forward ÷ (c(positions) ÷ c(1))."""
     rows = []
     for one in element["curves"]:
-        cost = measured_costs.relative(one["points"], positions)
+        cost = relative(one["points"], positions)
         rows.append(
             {
                 "measured cost": one["title"],
@@ -92,9 +101,13 @@ def divided(element: dict, positions: int, tokens: float) -> str:
 
 
 def speeds(entries: list[dict]) -> str:
-    """Return tables of measured speeds, each with its source."""
-    tables = [measured_costs.speeds(entry["file"], entry["methods"], entry["base"]) for entry in entries]
-    return "\n\n".join(sourced(entry["title"], speed) for entry, speed in zip(entries, tables))
+    """Return tables of the measured speeds of some methods, each with its source."""
+    tables = []
+    for entry in entries:
+        measured = paper_tables.OURS["speeds"][entry["file"]]
+        rows = [{"method": title} | measured["rows"][name] for title, name in entry["methods"].items()]
+        tables.append(sourced(entry["title"], (DataFrame(rows), measured["source"])))
+    return "\n\n".join(tables)
 
 
 def cache_block(element: dict) -> dict[str, dict]:

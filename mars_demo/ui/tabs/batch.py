@@ -8,7 +8,8 @@ import gradio as gr
 from mars_demo import tasks
 from mars_demo.core.names import TINY
 from mars_demo.decoding.request import Request
-from mars_demo.evaluation import results, served
+from mars_demo.evaluation import results
+from mars_demo.evaluation.paper_tables import OURS
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.show import recordings, schedules
 from mars_demo.ui.controls import QUIET, RunButtons, in_queue, tau_slider
@@ -116,15 +117,7 @@ def opened(before: bool):
     """Fill the tab when it is first opened: these values need the model code."""
     if before:
         return [gr.skip()] * 3
-    return True, both(BATCHES), many_users()
-
-
-def many_users() -> str:
-    """Return the tables of vLLM under load, with their source."""
-    if (measured := results.read(served.FILE)) is None:
-        return "Not measured yet; `python -m benchmarks.vllm_serving` measures these tables."
-    source = f"{results.origin(measured)}, {measured['machine']}, vLLM {measured['vllm']}"
-    return f"{served.tables(measured)}\n\nSource: {source}."
+    return True, both(BATCHES), OURS["served"]
 
 
 def build(page: Page, tab: gr.Tab) -> None:

@@ -12,13 +12,12 @@ import gradio as gr
 from pandas import DataFrame
 
 from mars_demo.core.acceptance import CRITERIA
-from mars_demo.core.cache_folder import cache_folder
 from mars_demo.core.scheduler import BACKGROUND, WAITING
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import ACROSS, Frontier, Outcome, parse_taus
-from mars_demo.evaluation.sweep import Sweep, grid
-from mars_demo.evaluation.task_sets import TASK_SETS
+from mars_demo.evaluation.sweep import sweep
+from mars_demo.evaluation.task_sets import TITLES
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.ui import own_prompts, plots
 from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, in_queue, text_table
@@ -29,9 +28,9 @@ from mars_demo.ui.tabs import Page
 
 TITLE = "Frontier"
 
+PROMPTS = {own_prompts.NAME: own_prompts.TITLE} | TITLES
 LIMIT = 48  # prompts
 LARGEST = 480
-MOST_TAUS = 12
 TAUS = "1, 0.95, 0.9, 0.8, 0.6"
 ROWS = 16  # batch slots; a race waits for at most one forward of such a batch
 EVERY = 0.2  # seconds between two progress messages
@@ -76,12 +75,13 @@ def choose(model: str, tasks: str):
 
 def recorded(model: str, tasks: str) -> tuple[Frontier, gr.Dropdown, str]:
     """Return a model's recorded points on a task set, a choice of them, and their source or absence."""
-    if tasks == own_prompts.NAME:
-        frontier, about = own_prompts.nothing(model), "Paste your prompts and press “Measure here”."
-    elif frontier := (frontiers := _recorded(model)).get(tasks):
+    frontiers = _recorded(model)
+    frontier = frontiers.get(tasks) or Frontier(model, tasks, PROMPTS[tasks], ROWS, "", ())
+    if frontier.points:
         about = f"Recorded on {described(frontier)} Source: {results.origin(results.read(FILE))}"
+    elif tasks == own_prompts.NAME:
+        about = "Paste your prompts and press “Measure here”."
     else:
-        frontier = Frontier(model, tasks, TASK_SETS[tasks].title, ROWS, "", ())
         titles = ", ".join(one.title for one in frontiers.values())
         others = f" It has results for: {titles}." if titles else ""
         about = (
@@ -113,9 +113,10 @@ def measure(
 ) -> Iterator[tuple]:
     """Sweep in the background; yield the growing frontier, a choice of points, its source, and progress."""
     if tasks == own_prompts.NAME:
-        start = partial(own_prompts.Races, prompts=own_prompts.parse(pasted or ""))
+        start = partial(own_prompts.races, prompts=own_prompts.parse(pasted or ""))
     else:
-        start = partial(_sweep, tasks=tasks, limit=int(limit), criteria=criteria, taus=_grid_of(taus))
+        swept = {"tasks": tasks, "limit": int(limit), "criteria": criteria, "taus": parse_taus(taus or "")}
+        start = partial(sweep, **swept, size=ROWS)
     said, still = 0.0, [gr.skip()] * 3
     with closing(_swept(model, start, knobs)) as steps:
         for step in steps:
@@ -132,23 +133,6 @@ def measure(
     yield *still, message
 
 
-def _grid_of(taus: str) -> list[float]:
-    """Return the grid of τ.
-
-    Raises:
-        ValueError: if it is invalid or too large.
-    """
-    grid = parse_taus(taus or "")
-    if len(grid) > MOST_TAUS:
-        raise ValueError(f"The τ grid has {len(grid)} numbers; at most {MOST_TAUS} are measured here.")
-    return grid
-
-
-def _sweep(checkpoint: Checkpoint, tasks: str, limit: int, criteria: list[str], taus: list[float]) -> Sweep:
-    settings = grid(checkpoint, criteria, taus)
-    return Sweep(checkpoint, tasks, limit, settings, size=ROWS, folder=cache_folder("sweeps"))
-
-
 def about(frontier: Frontier) -> str:
     """Return the source of a frontier that was measured here and, of own prompts, the verdict before it."""
     if frontier.tasks == own_prompts.NAME:
@@ -159,17 +143,14 @@ def about(frontier: Frontier) -> str:
 
 @on_gpu(lambda *_: LONGEST, BACKGROUND)
 def _swept(
-    model: str, start: Callable[[Checkpoint], Sweep | own_prompts.Races], knobs: Knobs
+    model: str, start: Callable[[Checkpoint], Iterator[tuple[Frontier, str]]], knobs: Knobs
 ) -> Iterator[tuple[Frontier | None, str]]:
     """Yield the frontier, whenever it has changed, and the progress, until the sweep ends or is stopped."""
-    sweep = start(MODELS.load(model))
-    shown, message = sweep.frontier, "Measuring."
-    yield shown, message
-    with closing(iter(sweep)) as steps:
-        for step in steps:
-            message = str(step)
-            yield None if sweep.frontier is shown else sweep.frontier, message
-            shown = sweep.frontier
+    shown, message = None, ""
+    with closing(start(MODELS.load(model))) as steps:
+        for frontier, message in steps:
+            yield None if frontier is shown else frontier, message
+            shown = frontier
             if knobs.stopped:
                 yield None, f"Stopped. {message}"
                 return
@@ -235,10 +216,11 @@ class Controls:
 
     def __init__(self):
         self.model = gr.Dropdown([], label="Model", elem_id="frontier-model")
-        own = (own_prompts.TITLE, own_prompts.NAME)
-        tasks = [(task_set.title, name) for name, task_set in TASK_SETS.items()]
         self.tasks = gr.Dropdown(
-            [own, *tasks], value=tasks[0][1], label="Prompts", elem_id="frontier-tasks"
+            [(title, name) for name, title in PROMPTS.items()],
+            value=next(iter(TITLES)),
+            label="Prompts",
+            elem_id="frontier-tasks",
         )
         self.pasted = gr.Textbox(
             label="Your prompts",
