@@ -233,7 +233,7 @@ class MarsTrainer(Trainer):
         data = self.eval_dataset if eval_dataset is None else eval_dataset
         return self._loader(corpus.source(data, None), (0, 1))
 
-    def _loader(self, pools: Callable, share: tuple[int, int]) -> DataLoader:
+    def _loader(self, pools: corpus.Pools, share: tuple[int, int]) -> DataLoader:
         return DataLoader(
             Batches(pools, self.processing_class, self.args, self.grouping, share),
             batch_size=None,
