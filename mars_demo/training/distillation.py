@@ -34,7 +34,7 @@ def prompts_from(source: str, seed: int = 0) -> Iterator[str]:
         ValueError: if the file has no prompts.
     """
     if source == "tasks":
-        return (example.prompt for example in tasks.examples(None, "train", seed))
+        return (example.prompt for example in tasks.examples(tasks.TASKS, "train", seed))
     lines = [line for line in Path(source).read_text(encoding="utf-8").splitlines() if line.strip()]
     if source.endswith(".jsonl"):
         lines = [_first_user_turn(line) for line in lines]
