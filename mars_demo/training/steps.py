@@ -32,7 +32,7 @@ class Steps(TrainerCallback):
         self.trainer, self.pace, self.clock = trainer, pace, clock
         self.watchers: list[Callable[[Metrics], None]] = []
         self.stopped = self.is_over = False
-        self.taken = self._skipped = 0  # steps of this process, and those in a row that were not finite
+        self._skipped = 0  # steps in a row that were not finite
         self.grad_norm: Tensor | None = None
         self._turn = contextlib.ExitStack()
         self._pending: deque[Callable[[], None]] = deque()  # each logs a step
@@ -80,7 +80,6 @@ class Steps(TrainerCallback):
 
     def on_step_end(self, args, state, control, **_) -> None:
         self._turn.close()
-        self.taken += 1
         if self.clock:
             self.clock.start()
         self._pending.append(self._reader(state.global_step, control.should_log))
