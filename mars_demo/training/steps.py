@@ -17,6 +17,7 @@ from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.training.clock import Clock
 from mars_demo.training.metrics import FILE, LOSSES, Metrics, append, copied, truncate
 
+CLOCK = "clock"  # in saved states
 SKIPPED = 10  # most steps in a row that are not finite, where the host learns of them too late
 
 
@@ -63,8 +64,8 @@ class Steps(TrainerCallback):
         if state.is_world_process_zero:
             truncate(self._file, state.global_step)
         if self.clock:
-            if times := [entry["clock"] for entry in state.log_history if "clock" in entry]:
-                self.clock.resume(times[-1])
+            if CLOCK in state.stateful_callbacks:
+                self.clock.resume(state.stateful_callbacks[CLOCK])
             self.clock.agreed = self.clock.elapsed if args.world_size > 1 else None
 
     def on_step_begin(self, args, state, control, **_) -> None:
@@ -117,8 +118,10 @@ class Steps(TrainerCallback):
         values = read()
         self._check(step, float(values["loss"]), float(values["grad_norm"]))
         trainer, state = self.trainer, self.trainer.state
-        if self.clock and self.clock.agreed is not None:
-            self.clock.agreed = float(values["clock"])
+        if self.clock:
+            elapsed = state.stateful_callbacks[CLOCK] = float(values["clock"])
+            if self.clock.agreed is not None:
+                self.clock.agreed = elapsed
         state.num_input_tokens_seen += int(values["tokens"])
         metrics = Metrics(
             step=step,
@@ -133,7 +136,7 @@ class Steps(TrainerCallback):
             append(self._file, metrics)
         if logs:
             now, state.global_step = state.global_step, step  # trackers read the step there
-            trainer.log(metrics.scalars() | ({"clock": float(values["clock"])} if self.clock else {}))
+            trainer.log(metrics.scalars())
             state.global_step = now
         for watcher in self.watchers:
             watcher(metrics)

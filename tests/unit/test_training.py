@@ -635,7 +635,7 @@ def test_a_training_by_the_clock_follows_the_share_of_its_time_and_resumes(
 ):
     """Let every step take 3 seconds of a minute on a fake clock, and stop the run after the eighth."""
     settings = {name: value for name, value in SHORT.items() if name != "max_steps"}
-    settings |= {"minutes": 1.0, "warmup_steps": 0.2, "save_steps": 4}
+    settings |= {"minutes": 1.0, "warmup_steps": 0.2, "save_steps": 4, "logging_steps": 5}
 
     class Ticking(TrainerCallback):
         now = 0.0
