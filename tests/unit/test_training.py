@@ -622,10 +622,14 @@ def test_the_schedule_is_the_cosine_of_transformers(tmp_path, tokenizer):
         scheduler.step()
 
 
+@pytest.mark.parametrize("started", [False, True])
 def test_a_training_by_the_clock_follows_the_share_of_its_time_and_resumes(
-    tmp_path, tokenizer, monkeypatch
+    tmp_path, tokenizer, monkeypatch, started
 ):
-    """Let every step take 3 seconds of a minute on a fake clock, and stop the run after the eighth."""
+    """Let every step take 3 seconds of a minute on a fake clock, and stop the run after the eighth.
+
+    A clock that is `started` before the training counts its first step, too.
+    """
     settings = {name: value for name, value in SHORT.items() if name != "max_steps"}
     settings |= {"minutes": 1.0, "warmup_steps": 0.2, "save_steps": 4, "logging_steps": 5}
 
@@ -638,11 +642,14 @@ def test_a_training_by_the_clock_follows_the_share_of_its_time_and_resumes(
     monkeypatch.setattr(trainer, "Clock", lambda minutes: Clock(minutes, now=lambda: Ticking.now))
     run, metrics = ready(fresh(tokenizer), tokenizer, tmp_path, settings, callbacks=[Ticking()]), []
     run.steps.watchers.append(metrics.append)
+    if started:
+        run.clock.start()
     stopped(run, 8)
     Ticking.now += 1000  # time that no process trains does not count
     metrics += train(fresh(tokenizer), tokenizer, tmp_path, settings, resume=True, callbacks=[Ticking()])
     # A step's rate is that of the share before it. The first step of a process starts its clock.
-    elapsed = [0, *range(0, 22, 3), *range(21, 61, 3)]
+    first = 3 if started else 0
+    elapsed = [0, *range(first, first + 22, 3), *range(first + 21, 61, 3)]
     assert [m.step for m in metrics] == list(range(1, len(elapsed)))
     for m, seconds in zip(metrics, elapsed):
         share = seconds / 60
