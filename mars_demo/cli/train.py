@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> None:
             raise KeyboardInterrupt
     if not trainer.is_world_process_zero():
         return
-    if trainer.steps.taken or not (arguments.output / "recipe.json").exists():
+    if trainer.state.global_step or not (arguments.output / "recipe.json").exists():
         describe(config, base, arguments.output)
         notice(f"Saved {arguments.output}.")
     else:

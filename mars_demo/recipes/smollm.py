@@ -86,20 +86,19 @@ SCALES = {
 def make_data(output: Path, scale: Scale) -> None:
     """Write `held-out.jsonl` and `train.jsonl`: prompts and second turns with the base's greedy answers."""
     base = load_checkpoint(str(output / "base"), dtype=torch.bfloat16)
-    held_out, first, all_turns = (output / f"{name}.jsonl" for name in ("held-out", "first-turns", "train"))
+    held_out, training = output / "held-out.jsonl", output / "train.jsonl"
     size = (scale.batch, scale.max_new_tokens)
     for path, count, seed, avoid in (
         (held_out, scale.held_out, 1, None),
-        (first, scale.conversations, 2, held_out),
+        (training, scale.conversations, 2, held_out),
     ):
         # A resumed file gets new prompts.
         prompts = _mixed(base, min(scale.batch, count), 1_000_003 * seed + _lines(path))
         distillation.write(path, base, prompts, count, *size, avoid)
-    if _lines(all_turns) < scale.conversations:
-        shutil.copy(first, all_turns)
-    conversations = map(json.loads, first.read_text("utf-8").splitlines()[: 4 * scale.second_turns])
+    first = training.read_text("utf-8").splitlines()[: min(4 * scale.second_turns, scale.conversations)]
+    second = distillation.follow_ups(map(json.loads, first))
     count = scale.conversations + scale.second_turns
-    distillation.write(all_turns, base, distillation.follow_ups(conversations), count, *size, held_out)
+    distillation.write(training, base, second, count, *size, held_out)
 
 
 def _lines(path: Path) -> int:

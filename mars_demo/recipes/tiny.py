@@ -60,7 +60,7 @@ def train_tokenizer(examples: int = 60_000) -> PreTrainedTokenizerFast:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    sample = itertools.islice(tasks.examples(None, "train", seed=0), examples)
+    sample = itertools.islice(tasks.examples(tasks.TASKS, "train", seed=0), examples)
     bpe.train_from_iterator((f"{e.prompt}\n{e.answer}" for e in sample), trainer)
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=bpe,

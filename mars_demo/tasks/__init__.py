@@ -10,8 +10,9 @@ held out, chosen by a hash of the prompt alone.
 """
 
 import hashlib
+import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mars_demo.tasks.common import Example, Task, tasks_in
 from mars_demo.tasks.skills import SKILLS
@@ -60,14 +61,11 @@ def split_of(prompt: str) -> str:
     return "held-out" if int.from_bytes(digest[:8], "big") % HELD_OUT_SHARE == 0 else "train"
 
 
-def examples(names: Sequence[str] | None, split: str, seed: int) -> Iterator[Example]:
-    """Yield endless examples of one split, drawn by weight from the named tasks (None: all of them)."""
-    tasks = [task(name) for name in (TASKS if names is None else names)]
-    if not tasks:
-        raise ValueError("Name at least one task, or pass None for all of them.")
+def examples(names: Iterable[str], split: str, seed: int) -> Iterator[Example]:
+    """Return endless examples of one split, drawn by weight from the named tasks."""
     if split not in SPLITS:
         raise ValueError(f"Unknown split {split!r}: choose one of {', '.join(SPLITS)}.")
-    return _draws(tasks, split, random.Random(seed))
+    return _draws([task(name) for name in names], split, random.Random(seed))
 
 
 def held_out(name: str, count: int, seed: int = 0) -> list[Example]:
@@ -75,10 +73,9 @@ def held_out(name: str, count: int, seed: int = 0) -> list[Example]:
     rng = random.Random(f"{name}/{seed}")
     draws = _draws([task(name)], "held-out", rng)
     by_prompt: dict[str, Example] = {}
-    for _ in range(1000 + 20 * count):
+    for example in itertools.islice(draws, 1000 + 20 * count):
         if len(by_prompt) == count:
             break
-        example = next(draws)
         by_prompt.setdefault(example.prompt, example)
     if len(by_prompt) < count:
         raise ValueError(f"Task {name!r} has fewer than {count} held-out prompts.")

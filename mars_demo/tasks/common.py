@@ -91,15 +91,17 @@ def concludes(example: Example, answer: str) -> bool:
     return answer.endswith(conclusion) and (not before or before[-1].isspace())
 
 
-def same(read: Callable[[str], Any]) -> Callable[[Example, str], bool]:
+def same(read: Callable[..., Any], fact: str | None = None) -> Callable[[Example, str], bool]:
     """Return a grader of answers from which `read` has to return the same as from the right one.
 
     read: may raise what parsers do for an answer that it cannot read; it never runs code.
+    fact: the name of a fact of the example that `read` needs besides the answer.
     """
 
     def grade(example: Example, answer: str) -> bool:
+        facts = [] if fact is None else [example.facts[fact]]
         try:
-            return read(answer) == read(example.answer)
+            return read(answer, *facts) == read(example.answer, *facts)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             return False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from torch.utils.data import IterableDataset, get_worker_info
@@ -14,7 +14,7 @@ from mars_demo.models.chat import pad_id
 from mars_demo.training import two_streams
 from mars_demo.training.batch import Batch, batch_of
 from mars_demo.training.config import MarsConfig
-from mars_demo.training.corpus import Conversation, Pools, encode
+from mars_demo.training.corpus import Conversation, Pool, Pools, encode
 from mars_demo.training.two_streams import TwoStreams
 
 Rows = list[list[Conversation]]  # the conversations of each row of a batch
@@ -93,13 +93,12 @@ class Packed:
 class Batches(IterableDataset):
     """The batches of a training; each data-loader worker of each process makes its own share of the pools.
 
-    pools: returns the pools of conversations from the first one on.
     share: this process, and the number of processes.
     """
 
     def __init__(
         self,
-        pools: Callable[[], Pools],
+        pools: Pools,
         tokenizer: PreTrainedTokenizerBase,
         config: MarsConfig,
         grouping: OneLength | Packed,
@@ -120,8 +119,8 @@ class Batches(IterableDataset):
     def rows(self) -> Iterator[Rows]:
         """Return the conversations of each batch of this worker."""
         number, count = self._worker()
-        pools = itertools.islice(self.pools(), number, None, count)
-        return self.grouping.rows(self._encoded(pools), random.Random(f"{self.config.seed}-{number}"))
+        pools = self._encoded(self.pools(number, count))
+        return self.grouping.rows(pools, random.Random(f"{self.config.seed}-{number}"))
 
     def batch(self, rows: Rows, rng: random.Random) -> Batch:
         """Return the batch of conversations that share rows."""
@@ -134,11 +133,11 @@ class Batches(IterableDataset):
         workers = info.num_workers if info else 1
         return process * workers + (info.id if info else 0), processes * workers
 
-    def _encoded(self, pools: Pools) -> Iterator[list[Conversation]]:
+    def _encoded(self, pools: Iterator[Pool]) -> Iterator[list[Conversation]]:
         """Yield the conversations of each pool that fit; the last pool of an epoch may have none."""
         longest = self.config.max_length
-        for index, make in enumerate(pools):
-            encoded = [encode(self.tokenizer, messages) for messages in make()]
+        for index, pool in enumerate(pools):
+            encoded = [encode(self.tokenizer, messages) for messages in pool]
             fitting = [
                 one
                 for one in encoded

@@ -74,31 +74,23 @@ def _own(messages: Sequence[Message]) -> bool | None:
     return marks.pop() if len(marks) == 1 else None
 
 
-# Pools of conversations, endless and reproducible from a seed. Each is made when it is called, so that a
-# process or worker can leave out those of the others.
-Pools = Iterator[Callable[[], list[list[Message]]]]
+Pool = list[list[Message]]
+# Returns the pools of one of several workers, which makes no others; endless and reproducible from a seed.
+Pools = Callable[[int, int], Iterator[Pool]]
 
 
-def task_pools(names: Sequence[str] | None, seed: int) -> Pools:
+def task_pools(names: Sequence[str] | None, seed: int, worker: int, workers: int) -> Iterator[Pool]:
     """Yield pools from the training split of built-in tasks, whose answers no model wrote."""
-    for index in itertools.count():
-        yield partial(_task_pool, names, seed * 1_000_003 + index)
+    for index in itertools.count(worker, workers):
+        drawn = itertools.islice(tasks.examples(names, "train", seed * 1_000_003 + index), POOL)
+        answered = ([*one.messages, {"role": "assistant", "content": one.answer}] for one in drawn)
+        yield [[message | {"own": False} for message in messages] for messages in answered]
 
 
-def _task_pool(names: Sequence[str] | None, seed: int) -> list[list[Message]]:
-    drawn = itertools.islice(tasks.examples(names, "train", seed=seed), POOL)
-    answered = ([*one.messages, {"role": "assistant", "content": one.answer}] for one in drawn)
-    return [[message | {"own": False} for message in messages] for messages in answered]
-
-
-def mixed_pools(sources: Sequence[Callable[[], Pools]]) -> Pools:
+def mixed_pools(sources: Sequence[Pools], worker: int, workers: int) -> Iterator[Pool]:
     """Yield pools that take conversations from several sources in turn, equally many of each."""
-    for parts in zip(*(pools() for pools in sources)):
-        yield partial(_mixed, parts)
-
-
-def _mixed(parts: Sequence[Callable[[], list[list[Message]]]]) -> list[list[Message]]:
-    return list(itertools.chain(*zip(*(make() for make in parts))))
+    for pools in zip(*(source(worker, workers) for source in sources)):
+        yield list(itertools.chain.from_iterable(zip(*pools)))
 
 
 def file_rows(path: Path) -> list[dict]:
@@ -124,23 +116,24 @@ def file_rows(path: Path) -> list[dict]:
     return rows
 
 
-def row_pools(rows: Sequence[dict], seed: int | None) -> Pools:
+def row_pools(rows: Sequence[dict], seed: int | None, worker: int, workers: int) -> Iterator[Pool]:
     """Yield pools from rows with `messages`, shuffled anew in every epoch.
 
     seed: None for one epoch in order.
     """
+    for chosen in itertools.islice(_orders(len(rows), seed), worker, None, workers):
+        yield [*_conversations(rows[index] for index in chosen)]
+
+
+def _orders(count: int, seed: int | None) -> Iterator[list[int]]:
+    """Yield the indices of each pool of `count` rows."""
     for epoch in itertools.count():
-        order = list(range(len(rows)))
+        order = list(range(count))
         if seed is not None:
             random.Random(f"{seed}-{epoch}").shuffle(order)
-        for start in range(0, len(order), POOL):
-            yield partial(_pool_of, rows, order[start : start + POOL])
+        yield from (order[start : start + POOL] for start in range(0, count, POOL))
         if seed is None:
             return
-
-
-def _pool_of(rows: Sequence[dict], chosen: Sequence[int]) -> list[list[Message]]:
-    return [*_conversations(rows[index] for index in chosen)]
 
 
 def _conversations(rows: Iterable[dict]) -> Iterator[list[Message]]:
@@ -170,7 +163,7 @@ def messages_of(row: object) -> list[Message]:
     return [{key: message[key] for key in keys if key in message} for message in messages]
 
 
-def streamed_pools(rows: IterableDataset, seed: int) -> Pools:
+def streamed_pools(rows: IterableDataset, seed: int, worker: int, workers: int) -> Iterator[Pool]:
     """Yield pools from a streamed data set, shuffled in a buffer; rows without `messages` are skipped."""
     shuffled = rows.shuffle(seed=seed, buffer_size=10_000)
 
@@ -184,12 +177,12 @@ def streamed_pools(rows: IterableDataset, seed: int) -> Pools:
                 raise ValueError("The data set has no row with a list of messages.")
 
     stream = endless()
-    while True:
-        yield partial(list, list(itertools.islice(stream, POOL)))
+    pools = (list(itertools.islice(stream, POOL)) for _ in itertools.count())
+    yield from itertools.islice(pools, worker, None, workers)
 
 
-def source(data: str | Dataset | IterableDataset, seed: int | None) -> Callable[[], Pools]:
-    """Return a function that returns the pools of `data` from the first one on.
+def source(data: str | Dataset | IterableDataset, seed: int | None) -> Pools:
+    """Return the pools of `data`.
 
     data: `tasks`, `skills`, `tasks:NAME,NAME`, a JSONL file, the hub id of a data set with messages, or
         several of these joined by `+`, mixed in equal parts; or a loaded data set with messages.

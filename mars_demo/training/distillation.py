@@ -35,7 +35,7 @@ def prompts_from(source: str, seed: int = 0) -> Iterator[str]:
         ValueError: if the file has no prompts.
     """
     if source == "tasks":
-        return (example.prompt for example in tasks.examples(None, "train", seed))
+        return (example.prompt for example in tasks.examples(tasks.TASKS, "train", seed))
     lines = [line for line in Path(source).read_text(encoding="utf-8").splitlines() if line.strip()]
     if source.endswith(".jsonl"):
         lines = [_first_user_turn(line) for line in lines]
@@ -100,24 +100,24 @@ def answered(
     talks: Iterable[str | list[Message]],
     batch: int = 32,
     max_new_tokens: int = 256,
-    excluded: Iterable[str] = (),
+    excluded: Iterable[str | list[Message]] = (),
     pool: int | None = None,
 ) -> Iterator[dict]:
     """Yield a conversation with the model's greedy answer for each prompt.
 
     talks: the prompts, each a text or a conversation that ends with a user turn.
-    excluded: prompts to leave out.
+    excluded: prompts or conversations to leave out.
     pool: prompts taken at a time; eight batches if None.
 
     Repeated prompts, prompts that do not fit the context, and looping answers are left out. An answer
     longer than `max_new_tokens` is truncated and marked `cut`.
     """
-    keys = {_key(prompt) for prompt in excluded}
+    keys = {_key(talk) for talk in excluded}
 
     def fresh() -> Iterator[tuple[list[Message], list[int]]]:
         for talk in talks:
             messages = [{"role": "user", "content": talk}] if isinstance(talk, str) else talk
-            key = _key(_joined(messages))
+            key = _key(talk)
             if not messages[-1]["content"].strip() or key in keys:
                 continue
             keys.add(key)
@@ -135,13 +135,10 @@ def answered(
                 yield {"messages": [*messages, answer if ended else answer | {"cut": True}]}
 
 
-def _joined(messages: Sequence[Message]) -> str:
-    """Return a conversation without its answer as one text, by which prompts are recognized."""
-    return "\n".join(message["content"] for message in messages)
-
-
-def _key(prompt: str) -> str:
-    return " ".join(prompt.lower().split())
+def _key(talk: str | list[Message]) -> str:
+    """Return the words of a prompt or conversation in lower case, by which it is recognized."""
+    text = talk if isinstance(talk, str) else "\n".join(message["content"] for message in talk)
+    return " ".join(text.lower().split())
 
 
 def is_loop(text: str) -> bool:
@@ -168,7 +165,7 @@ def write(
     if left <= 0:
         return
     avoided = lines + (avoid.read_text(encoding="utf-8").splitlines() if avoid else [])
-    excluded = [_joined(json.loads(line)["messages"][:-1]) for line in avoided]
+    excluded = [json.loads(line)["messages"][:-1] for line in avoided]
     pool = min(8 * batch, left + left // 4 + 1)  # some answers are dropped
     conversations = answered(checkpoint, talks, batch, max_new_tokens, excluded, pool)
     first = itertools.islice(conversations, left)

@@ -17,6 +17,7 @@ from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.training.clock import Clock
 from mars_demo.training.metrics import FILE, LOSSES, Metrics, append, copied, truncate
 
+CLOCK = "clock"  # in saved states
 SKIPPED = 10  # most steps in a row that are not finite, where the host learns of them too late
 
 
@@ -32,7 +33,7 @@ class Steps(TrainerCallback):
         self.trainer, self.pace, self.clock = trainer, pace, clock
         self.watchers: list[Callable[[Metrics], None]] = []
         self.stopped = self.is_over = False
-        self.taken = self._skipped = 0  # steps of this process, and those in a row that were not finite
+        self._skipped = 0  # steps in a row that were not finite
         self.grad_norm: Tensor | None = None
         self._turn = contextlib.ExitStack()
         self._pending: deque[Callable[[], None]] = deque()  # each logs a step
@@ -63,8 +64,8 @@ class Steps(TrainerCallback):
         if state.is_world_process_zero:
             truncate(self._file, state.global_step)
         if self.clock:
-            if times := [entry["clock"] for entry in state.log_history if "clock" in entry]:
-                self.clock.resume(times[-1])
+            if CLOCK in state.stateful_callbacks:
+                self.clock.resume(state.stateful_callbacks[CLOCK])
             self.clock.agreed = self.clock.elapsed if args.world_size > 1 else None
 
     def on_step_begin(self, args, state, control, **_) -> None:
@@ -80,7 +81,6 @@ class Steps(TrainerCallback):
 
     def on_step_end(self, args, state, control, **_) -> None:
         self._turn.close()
-        self.taken += 1
         if self.clock:
             self.clock.start()
         self._pending.append(self._reader(state.global_step, control.should_log))
@@ -118,8 +118,10 @@ class Steps(TrainerCallback):
         values = read()
         self._check(step, float(values["loss"]), float(values["grad_norm"]))
         trainer, state = self.trainer, self.trainer.state
-        if self.clock and self.clock.agreed is not None:
-            self.clock.agreed = float(values["clock"])
+        if self.clock:
+            elapsed = state.stateful_callbacks[CLOCK] = float(values["clock"])
+            if self.clock.agreed is not None:
+                self.clock.agreed = elapsed
         state.num_input_tokens_seen += int(values["tokens"])
         metrics = Metrics(
             step=step,
@@ -134,7 +136,7 @@ class Steps(TrainerCallback):
             append(self._file, metrics)
         if logs:
             now, state.global_step = state.global_step, step  # trackers read the step there
-            trainer.log(metrics.scalars() | ({"clock": float(values["clock"])} if self.clock else {}))
+            trainer.log(metrics.scalars())
             state.global_step = now
         for watcher in self.watchers:
             watcher(metrics)

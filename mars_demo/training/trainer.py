@@ -233,7 +233,7 @@ class MarsTrainer(Trainer):
         data = self.eval_dataset if eval_dataset is None else eval_dataset
         return self._loader(corpus.source(data, None), (0, 1))
 
-    def _loader(self, pools: Callable, share: tuple[int, int]) -> DataLoader:
+    def _loader(self, pools: corpus.Pools, share: tuple[int, int]) -> DataLoader:
         return DataLoader(
             Batches(pools, self.processing_class, self.args, self.grouping, share),
             batch_size=None,
@@ -242,13 +242,11 @@ class MarsTrainer(Trainer):
         )
 
     def _grouping(self) -> OneLength | Packed:
-        args = self.args
-        positions = args.packed
-        if self.attention == FLEX:
-            return Packed(1, positions or 2 * args.batch_tokens, args.objective, bool(args.reference))
-        if positions is None:
+        args, is_flex = self.args, self.attention == FLEX
+        if not (args.packed or is_flex):
             return OneLength(args.batch_tokens)
-        length = min(positions, 2 * args.max_length)
+        positions = args.packed or 2 * args.batch_tokens
+        length = positions if is_flex else min(positions, 2 * args.max_length)
         return Packed(positions // length, length, args.objective, bool(args.reference))
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:

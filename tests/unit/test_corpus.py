@@ -47,7 +47,7 @@ def test_broken_lines_are_skipped_with_a_warning(tmp_path):
     path.write_text("\n".join([good, "{", '{"messages": [{"role": "user"}]}', "", good]))
     with pytest.warns(UserWarning, match="2 of 4 .*data.jsonl.* 2"):
         pools = corpus.source(str(path), seed=0)
-    assert next(pools())() == [TALK, TALK]
+    assert next(pools(0, 1)) == [TALK, TALK]
 
 
 TALKS = [[{"role": "user", "content": str(i)}, {"role": "assistant", "content": "x"}] for i in range(700)]
@@ -69,7 +69,7 @@ def test_data_is_read_completely_in_each_epoch_and_repeats_for_a_seed(kind, path
     data = {"loaded": rows(), "streamed": rows().to_iterable_dataset(), "file": path}[kind]
 
     def read(seed: int) -> list[int]:
-        pools = (make() for make in corpus.source(data, seed)())
+        pools = corpus.source(data, seed)(0, 1)
         talks = itertools.islice(itertools.chain.from_iterable(pools), 1400)
         return [int(talk[0]["content"]) for talk in talks]
 
@@ -82,7 +82,7 @@ def test_data_is_read_completely_in_each_epoch_and_repeats_for_a_seed(kind, path
 
 def test_without_a_seed_there_is_one_epoch_in_order(path):
     for data in (rows(), path):
-        pools = [make() for make in corpus.source(data, None)()]
+        pools = corpus.source(data, None)(0, 1)
         assert list(itertools.chain(*pools)) == TALKS
     for endless in ("tasks", "skills:sql", f"tasks+{path}", rows().to_iterable_dataset()):
         with pytest.raises(ValueError, match="no end"):
@@ -95,7 +95,7 @@ def test_rows_of_a_data_set_without_a_conversation_are_left_out():
     data = datasets.Dataset.from_list(
         [{"messages": TALK}, {"messages": []}, {"messages": TALK[:1]}, {"messages": marked}]
     )
-    [pool] = [make() for make in corpus.source(data, None)()]
+    [pool] = corpus.source(data, None)(0, 1)
     assert [[message["content"] for message in talk] for talk in pool] == [
         [message["content"] for message in talk] for talk in (TALK, marked)
     ]
@@ -116,4 +116,4 @@ def test_a_data_set_without_messages_is_refused(column):
 def test_a_file_does_not_hide_the_tasks_of_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tasks").write_text("not a conversation")
-    assert len(next(corpus.source("tasks", seed=0)())()) == corpus.POOL
+    assert len(next(corpus.source("tasks", seed=0)(0, 1))) == corpus.POOL

@@ -106,15 +106,6 @@ class _Phases:
         return self.phases.pop(0)
 
 
-def test_ar_loss_equals_the_loss_of_transformers_on_the_answer(model):
-    sequence = conversation(5, 12)
-    labels = torch.tensor([[t if r else -100 for t, r in zip(sequence.ids, sequence.response)]])
-    expected = model(input_ids=torch.tensor([sequence.ids]), labels=labels).loss
-    losses = Objective()(model, one_per_row(ar, [sequence]))
-    torch.testing.assert_close(losses["loss"], expected)
-    assert "noisy" not in losses
-
-
 def test_block_phase_varies_between_answers():
     sequences = [conversation(4, 24, seed) for seed in range(40)]
     batch = one_per_row(mars, sequences, block_size=8, rng=random.Random(0))

@@ -141,7 +141,7 @@ def test_skills_are_training_data_and_mix_with_a_file(tmp_path):
     path.write_text("\n".join(json.dumps({"messages": talk}) for _ in range(5)))
 
     def pool(data: str) -> list:
-        return next(corpus.source(data, seed=0)())()
+        return next(corpus.source(data, seed=0)(0, 1))
 
     mixed = pool(f"skills+{path}")
     assert [messages[1]["own"] for messages in mixed] == [False, True] * 5
@@ -203,8 +203,8 @@ def test_only_the_phrasing_of_a_request_has_typos():
 
 
 def test_two_turns_of_a_skill_are_one_conversation_of_training():
-    pools = itertools.islice(corpus.source("skills", seed=0)(), 2)
-    talks = [messages for pool in pools for messages in pool()]
+    pools = itertools.islice(corpus.source("skills", seed=0)(0, 1), 2)
+    talks = [messages for pool in pools for messages in pool]
     longer = [messages for messages in talks if len(messages) == 4]
     assert 0.02 < len(longer) / len(talks) < 0.2
     for messages in longer:

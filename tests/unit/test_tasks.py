@@ -117,11 +117,11 @@ def test_held_out_prompts_differ_and_are_never_trained_on(name):
 
 
 def test_examples_depend_on_their_seed_but_not_on_the_hash_seed():
-    assert taken(100, None, "train", 3) != taken(100, None, "train", 4)
+    assert taken(100, TASKS, "train", 3) != taken(100, TASKS, "train", 4)
     assert held_out("notes", 20, seed=1) != held_out("notes", 20, seed=2)
     script = (
-        "import itertools; from mars_demo.tasks import examples;"
-        "print(list(itertools.islice(examples(None, 'held-out', 5), 100)))"
+        "import itertools; from mars_demo.tasks import TASKS, examples;"
+        "print(list(itertools.islice(examples(TASKS, 'held-out', 5), 100)))"
     )
     printed = {
         subprocess.run(
@@ -140,7 +140,7 @@ def test_unknown_names_are_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="chess.*word-problems.*tables"):
         examples(["chess"], "train", 0)
     with pytest.raises(ValueError, match="test.*train, held-out"):
-        examples(None, "test", 0)
+        examples(TASKS, "test", 0)
 
 
 def test_too_many_held_out_prompts_are_refused(monkeypatch):

@@ -109,15 +109,10 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     return _example(request(rng, phrasing, item=item), kind, values, items, "")
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer is the right code; spaces and the quotes of Python may differ."""
-    language = KINDS[example.facts["kind"]]["language"]
-    return same(lambda text: _normalized(unfenced(text), language))(example, answer)
-
-
-def _normalized(code: str, language: str) -> str | list[str]:
-    """Return code without differences that do not matter."""
-    match language:
+def _normalized(answer: str, kind: str) -> str | list[str]:
+    """Return the code of an answer without differences in spaces and in the quotes of Python."""
+    code = unfenced(answer)
+    match KINDS[kind]["language"]:
         case "python":
             return ast.dump(ast.parse(code))
         case "html" | "css":
@@ -125,4 +120,4 @@ def _normalized(code: str, language: str) -> str | list[str]:
     return [" ".join(line.split()) for line in code.splitlines() if line.strip()]
 
 
-TASK = skill("boilerplate", "Boilerplate code", make, grade, follow_up)
+TASK = skill("boilerplate", "Boilerplate code", make, same(_normalized, "kind"), follow_up)

@@ -97,19 +97,14 @@ def _example(prompt: str, code: str, name: str) -> Example:
     return Example("records", prompt, python(code), {"name": name})
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer defines the same value as the right code; neither is run."""
-    return same(lambda text: _defined(unfenced(text), example.facts["name"]))(example, answer)
-
-
-def _defined(code: str, name: str) -> str | None:
-    """Return what code assigns to a name, or the fields of its dataclass, as text.
+def _defined(answer: str, name: str) -> str | None:
+    """Return what the code of an answer assigns to a name, or the fields of its dataclass, as text.
 
     Return None if the code has anything but imports from `dataclasses` and `typing`, literals and
     dataclasses.
     """
     imported, defined = set(), {}
-    for node in ast.parse(code).body:
+    for node in ast.parse(unfenced(answer)).body:
         match node:
             case ast.ImportFrom(module="dataclasses" | "typing", names=names):
                 imported |= {alias.asname or alias.name for alias in names}
@@ -145,4 +140,4 @@ def _literal_in(node: ast.expr | None) -> str | None:
         return None
 
 
-TASK = skill("records", "Dataclasses, dictionaries, tests", make, grade)
+TASK = skill("records", "Dataclasses, dictionaries, tests", make, same(_defined, "name"))

@@ -127,9 +127,9 @@ def _conversion(rng: random.Random, unseen: bool) -> Example:
     return Example("table-formats", prompt, WRITERS[target][0](table), {"format": target})
 
 
-def _is_table(example: Example, answer: str) -> bool:
-    """Return whether the answer, parsed in its format, is the same table."""
-    return same(READERS[example.facts["format"]])(example, answer)
+def _table(answer: str, target: str) -> Table:
+    """Return the table of an answer in the format `target`."""
+    return READERS[target](answer)
 
 
 def _table_of_notes(rng: random.Random, unseen: bool) -> Example:
@@ -221,21 +221,15 @@ def _changed(rng: random.Random, example: Example, unseen: bool) -> Example | No
     return _example(prompt, facts | {"format": target, "columns": columns, "rows": rows})
 
 
-def _is_similar_table(example: Example, answer: str) -> bool:
-    """Return whether the answer, parsed in its format, is the same table.
+def _comparable(answer: str, target: str) -> Table:
+    """Return the table of an answer with its header in lower case.
 
-    Headings may have other capitals; cells may lack a currency or a measure, as in "loaves of bread".
+    Its cells have no currency and no measure, as in "loaves of bread".
     """
-    read = READERS[example.facts["format"]]
-    return same(lambda text: _comparable(read(text)))(example, answer)
-
-
-def _comparable(table: Table) -> Table:
-    """Return a table with its header in lower case, and cells without a currency or a measure."""
-    header, *rows = table
+    header, *rows = _table(answer, target)
     plain = [[re.sub(r"^([$€£] ?(?=\d)|[a-z]+ of (?=[a-z]))", "", cell) for cell in row] for row in rows]
     return [[name.lower().replace("_", " ") for name in header], *plain]
 
 
-CONVERTED = skill("table-formats", "Tables in another format", _conversion, _is_table)
-FROM_NOTES = skill("rows", "Tables from notes", _table_of_notes, _is_similar_table, _changed)
+CONVERTED = skill("table-formats", "Tables in another format", _conversion, same(_table, "format"))
+FROM_NOTES = skill("rows", "Tables from notes", _table_of_notes, same(_comparable, "format"), _changed)
