@@ -1,7 +1,5 @@
 """The Mask tab: the attention mask of training and of each forward of decoding."""
 
-from dataclasses import replace
-
 import gradio as gr
 
 from mars_demo.show.scripts import call
@@ -43,13 +41,12 @@ def see(sent: Sent | None, *settings):
 def _see(sent: Sent | None, chosen: Settings) -> tuple:
     try:
         forward = sent.forward if sent and sent.fits(chosen) else chosen.forward()
-        mask = forward.mask
+        weights = None
         if chosen.look:
-            weights = forwards.attention_of(chosen.model, mask, int(chosen.layer), int(chosen.head))
-            mask = replace(mask, weights=weights)
+            weights = forwards.attention_of(chosen.model, forward.mask, int(chosen.layer), int(chosen.head))
     except ValueError as error:
         return forwards.error_line(error), gr.skip()
-    return mask.line(forward.caption), forwards.lens_of(forward) if chosen.lens else ""
+    return forward.mask.line(forward.caption, weights), forwards.lens_of(forward) if chosen.lens else ""
 
 
 def adjust(sent: Sent | None, *settings):
