@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mars_demo.core.layout import Layout
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.attention_weights import attention_weights
 from mars_demo.decoding.lens import Lens, look
@@ -94,23 +95,21 @@ def lens_of(forward: Forward) -> str:
 
 
 @on_gpu(lambda *_: 5)
-def _lens(model: str, layout, past: list[int], tokens: Sequence[int | None], verified: int | None) -> Lens:
+def _lens(
+    model: str, layout: Layout, past: list[int], tokens: Sequence[int | None], verified: int | None
+) -> Lens:
     return look(MODELS.load(model).dense.model, layout, past, tokens, verified)
 
 
-def attention_of(model: str, mask: Mask, layer: int, head: int) -> list[list[float]]:
-    """Return the attention weights of a mask; layers and heads count from 1, and head 0 is their mean.
+@on_gpu(lambda *_: 5)
+def attention_of(model: str, layout: Layout, past: list[int], layer: int, head: int) -> list[list[float]]:
+    """Return the attention weights of a layout; layers and heads count from 1, and head 0 is their mean.
 
     Raises:
         ValueError: if there is no such layer or head.
     """
-    return _weights(model, mask.layout, mask.past, layer - 1, head - 1)
-
-
-@on_gpu(lambda *_: 5)
-def _weights(model: str, layout, past: list[int], layer: int, head: int) -> list[list[float]]:
     loaded = MODELS.load(model).dense.model
-    weights = attention_weights(loaded, layout, past, layer, None if head < 0 else head)
+    weights = attention_weights(loaded, layout, past, layer - 1, head - 1 if head else None)
     return [[round(weight, 4) for weight in row] for row in weights.tolist()]
 
 

@@ -41,12 +41,13 @@ def see(sent: Sent | None, *settings):
 def _see(sent: Sent | None, chosen: Settings) -> tuple:
     try:
         forward = sent.forward if sent and sent.fits(chosen) else chosen.forward()
-        weights = None
+        mask, weights = forward.mask, None
         if chosen.look:
-            weights = forwards.attention_of(chosen.model, forward.mask, int(chosen.layer), int(chosen.head))
+            layer, head = int(chosen.layer), int(chosen.head)
+            weights = forwards.attention_of(chosen.model, mask.layout, mask.past, layer, head)
     except ValueError as error:
         return forwards.error_line(error), gr.skip()
-    return forward.mask.line(forward.caption, weights), forwards.lens_of(forward) if chosen.lens else ""
+    return mask.line(forward.caption, weights), forwards.lens_of(forward) if chosen.lens else ""
 
 
 def adjust(sent: Sent | None, *settings):
