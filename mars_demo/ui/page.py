@@ -20,7 +20,7 @@ from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.response_cache import ResponseCache
 from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.knobs import Knobs
-from mars_demo.ui.lessons.chapters import CHAPTERS
+from mars_demo.ui.lessons import CHAPTERS
 from mars_demo.ui.race_settings import MODES, recorded_runs
 from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
 from mars_demo.ui.warm_up import warm_up
