@@ -23,21 +23,16 @@ def index() -> list[dict[str, Any]]:
     return json.loads((FOLDER / "index.json").read_text("utf-8"))
 
 
-def entry(id: str) -> dict[str, Any]:
-    """Return the entry of a recorded run.
+def recording(id: str) -> str:
+    """Return a recorded run as JSON lines: its title and note, then the record of each mode.
 
     Raises:
         ValueError: if there is no recording with that id.
     """
-    for entry in index():
-        if entry["id"] == id:
-            return entry
-    raise ValueError(f"Unknown recorded run {id!r}.")
-
-
-def recording(id: str) -> str:
-    """Return a recorded run as JSON lines: its title and note, then the record of each mode."""
-    header = {"recording": id} | {key: entry(id)[key] for key in ("title", "note")}
+    entry = next((entry for entry in index() if entry["id"] == id), None)
+    if entry is None:
+        raise ValueError(f"Unknown recorded run {id!r}.")
+    header = {"recording": id, "title": entry["title"], "note": entry["note"]}
     record = (FOLDER / f"{id}.jsonl").read_text("utf-8")
     return f"{json.dumps(header, ensure_ascii=False)}\n{record}"
 

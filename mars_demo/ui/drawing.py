@@ -4,7 +4,7 @@ from typing import Any
 
 import gradio as gr
 
-from mars_demo.show.components.figure import Figure
+from mars_demo.show.components import Figure
 from mars_demo.show.scripts import SCRIPT_URL
 
 GIVEN = "element, props, watch, trigger, server"  # the arguments of a component's script in Gradio

@@ -4,11 +4,11 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mars_demo.core.layout import Layout
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.attention_weights import attention_weights
 from mars_demo.decoding.lens import Lens, look
 from mars_demo.models.chat import encode_prompt
-from mars_demo.show import lens_picture
 from mars_demo.ui.hosting.gpu import on_gpu
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.masks import KINDS, Mask, of_pass
@@ -56,7 +56,12 @@ def slots_of(step: Pass) -> tuple[list[int | None], int]:
 
 
 def lens_of(forward: Forward) -> str:
-    """Return the value of the lens component for a forward of decoding, or for an error message."""
+    """Return the lens of a forward of decoding as JSON, or an error message.
+
+    A slot has its token, the kind of position that predicts it (the last real token, an accepted draft or a
+    mask), and the layer at which it settles. A layer has a cell per slot: its most probable token, that
+    token's probability, and the probability and the rank of the slot's token.
+    """
     checkpoint, mask, step = MODELS.load(forward.model), forward.mask, forward.step
     try:
         if KINDS[mask.kind].streams:
@@ -74,27 +79,37 @@ def lens_of(forward: Forward) -> str:
     def name(token: int) -> str:
         return "MASK" if token == checkpoint.mask_id else checkpoint.token_name(token)
 
-    return lens_picture.line(lens, name, caption, step and step.accepted)
+    def kind(slot: int) -> str:
+        return "token" if slot == 0 else "draft" if slot <= lens.verified else "mask"
+
+    slots = [
+        {"label": name(token), "at": kind(slot), "settled": lens.settled(slot)}
+        for slot, token in enumerate(lens.tokens)
+    ]
+    layers = [
+        [[name(cell.token), round(cell.probability, 4), round(cell.wanted, 4), cell.rank] for cell in cells]
+        for cells in lens.layers
+    ]
+    shown = {"caption": caption, "accepted": step and step.accepted, "slots": slots, "layers": layers}
+    return json.dumps(shown, ensure_ascii=False)
 
 
 @on_gpu(lambda *_: 5)
-def _lens(model: str, layout, past: list[int], tokens: Sequence[int | None], verified: int | None) -> Lens:
+def _lens(
+    model: str, layout: Layout, past: list[int], tokens: Sequence[int | None], verified: int | None
+) -> Lens:
     return look(MODELS.load(model).dense.model, layout, past, tokens, verified)
 
 
-def attention_of(model: str, mask: Mask, layer: int, head: int) -> list[list[float]]:
-    """Return the attention weights of a mask; layers and heads count from 1, and head 0 is their mean.
+@on_gpu(lambda *_: 5)
+def attention_of(model: str, layout: Layout, past: list[int], layer: int, head: int) -> list[list[float]]:
+    """Return the attention weights of a layout; layers and heads count from 1, and head 0 is their mean.
 
     Raises:
         ValueError: if there is no such layer or head.
     """
-    return _weights(model, mask.layout, mask.past, layer - 1, head - 1)
-
-
-@on_gpu(lambda *_: 5)
-def _weights(model: str, layout, past: list[int], layer: int, head: int) -> list[list[float]]:
     loaded = MODELS.load(model).dense.model
-    weights = attention_weights(loaded, layout, past, layer, None if head < 0 else head)
+    weights = attention_weights(loaded, layout, past, layer - 1, head - 1 if head else None)
     return [[round(weight, 4) for weight in row] for row in weights.tolist()]
 
 

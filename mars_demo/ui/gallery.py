@@ -17,8 +17,7 @@ from mars_demo.show.components.stage import stage
 from mars_demo.static import live, standalone
 from mars_demo.static.space import check_new, fields, write_card
 from mars_demo.ui.drawing import Drawing
-from mars_demo.ui.lessons import figures
-from mars_demo.ui.lessons.chapters import CHAPTERS
+from mars_demo.ui.lessons import CHAPTERS, figures
 from mars_demo.ui.lessons.parts import Parts
 
 TITLE = "MARS Demo: recorded runs and lessons"

@@ -1,14 +1,14 @@
 """The masks that the page draws: those of training, of decoding, and of forwards in recorded runs."""
 
+import json
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from mars_demo.core import layout as layouts
 from mars_demo.core.layout import Layout, Role
 from mars_demo.core.trace import Run
-from mars_demo.show.mask_picture import Cell, Picture, Region
 from mars_demo.training import two_streams
 from mars_demo.training.batch import Batch, batch_of
 from mars_demo.training.corpus import Conversation
@@ -37,13 +37,63 @@ class Sentence:
     seed: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mask(Picture):
-    """The picture of the layout of a sentence after the token ids `past`."""
+@dataclass(frozen=True)
+class Cell:
+    """The label of a row or column.
 
+    stream: clean, noisy, cached, new, mask, draft or group. block: the number of the block or group, if
+    any. target: the token that the row is trained to predict. offset: the target's distance from the last
+    real token that the row sees.
+    """
+
+    label: str
+    stream: str
+    position: int
+    block: int | None = None
+    target: str | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True)
+class Region:
+    """A named rectangle of the picture, with half-open ranges [first, end) of rows and columns."""
+
+    text: str
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+
+    @property
+    def is_empty(self) -> bool:
+        return self.rows[0] == self.rows[1] or self.columns[0] == self.columns[1]
+
+
+@dataclass(frozen=True)
+class Mask:
+    """The picture of the layout of a sentence, with a `Cell` per row and column. kind: of `KINDS`."""
+
+    kind: str
     sentence: Sentence
     layout: Layout
-    past: list[int]
+    rows: list[Cell]
+    columns: list[Cell]
+    regions: list[Region]
+
+    @property
+    def past(self) -> list[int]:
+        """Return the cached token ids, before the layout."""
+        return self.sentence.ids[: len(self.columns) - len(self.rows)]
+
+    @property
+    def visible(self) -> list[str]:
+        """Return a string of 0 and 1 per row, a character per column."""
+        return ["".join("1" if cell else "0" for cell in row) for row in self.layout.visible[0].tolist()]
+
+    def line(self, caption: str = "", weights: list[list[float]] | None = None) -> str:
+        """Return the picture as JSON. weights: [rows, columns] attention weights to draw in it."""
+        shown = {"kind": self.kind, "caption": caption, "visible": self.visible, "weights": weights}
+        shown |= {name: [asdict(cell) for cell in getattr(self, name)] for name in ("rows", "columns")}
+        shown["regions"] = [asdict(region) for region in self.regions if not region.is_empty]
+        return json.dumps(shown, ensure_ascii=False)
 
 
 class Kind(NamedTuple):
@@ -106,7 +156,7 @@ def _of_batch(kind: str, batch: Batch, sentence: Sentence) -> Mask:
         Region("noisy sees the clean tokens before its block", (clean, total), (0, clean)),
         Region(own_block, (clean, total), (clean, total)),
     ]
-    return _mask(kind, sentence, layout, cells, cells, regions)
+    return Mask(kind, sentence, layout, cells, cells, regions)
 
 
 def _columns(layout: Layout) -> list[list[int]]:
@@ -145,22 +195,7 @@ def _of_inference(kind: str, sentence: Sentence) -> Mask:
         Region("masks" if kind == "window" else "groups of masks", every, (tokens, width)),
     ]
     before = [Cell(name(token), "cached", i) for i, token in enumerate(sentence.ids[:cached])]
-    return _mask(kind, sentence, layout, cells, before + cells, regions)
-
-
-def _mask(
-    kind: str,
-    sentence: Sentence,
-    layout: Layout,
-    rows: list[Cell],
-    columns: list[Cell],
-    regions: list[Region],
-) -> Mask:
-    visible = ["".join("1" if cell else "0" for cell in row) for row in layout.visible[0].tolist()]
-    past = sentence.ids[: len(columns) - len(rows)]
-    present = [one for one in regions if one.rows[0] < one.rows[1] and one.columns[0] < one.columns[1]]
-    labels = {"rows": rows, "columns": columns, "regions": present}
-    return Mask(kind=kind, visible=visible, sentence=sentence, layout=layout, past=past, **labels)
+    return Mask(kind, sentence, layout, cells, before + cells, regions)
 
 
 def of_pass(

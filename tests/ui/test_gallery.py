@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from mars_demo import cli
 from mars_demo.evaluation import paper_tables
 from mars_demo.show import recordings
-from mars_demo.ui.lessons.chapters import CHAPTERS
+from mars_demo.ui.lessons import CHAPTERS
 
 RECORDED = recordings.index()
 LESSONS = CHAPTERS

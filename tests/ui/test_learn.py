@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from mars_demo.core.acceptance import accepted
 from mars_demo.evaluation import paper_tables, results
 from mars_demo.show import recordings
-from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
+from mars_demo.ui.lessons import CHAPTERS, number_of
 
 BESIDE = {
     "stage": "#lesson-stage .token",

@@ -121,5 +121,5 @@ def test_the_other_tabs_compute_in_forked_processes_and_a_trained_model_races(vi
     page.locator("#batch-size input[type=range]").fill("2")
     page.locator("#batch-run").click()
     expect(page.locator("#batch-said")).to_contain_text(re.compile(r"\b(\d+) of \1\b"))  # are the same
-    workers = {task: app.log(task, "call")[-1] for task in ("watched", "_weights", "decode")}
+    workers = {task: app.log(task, "call")[-1] for task in ("watched", "attention_of", "decode")}
     assert all(call["worker"] != call["app"] for call in workers.values())

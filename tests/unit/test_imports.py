@@ -36,8 +36,6 @@ START_WITHOUT_TORCH = (
     "mars_demo.cli",
     "mars_demo.cli.page",
     "mars_demo.tasks",
-    "mars_demo.show.lens_picture",
-    "mars_demo.show.mask_picture",
     "mars_demo.show.recordings",
 )
 

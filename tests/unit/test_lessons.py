@@ -14,8 +14,7 @@ from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import Frontier
 from mars_demo.show import recordings
 from mars_demo.ui import plots
-from mars_demo.ui.lessons import figures
-from mars_demo.ui.lessons.chapters import CHAPTERS
+from mars_demo.ui.lessons import CHAPTERS, figures
 
 MOST, LONGEST = 21, 150  # chapters, and words of each
 TEXTS = {chapter["id"]: chapter["text"] for chapter in CHAPTERS}

@@ -4,7 +4,6 @@ import contextlib
 import gc
 import shutil
 import weakref
-from types import SimpleNamespace
 
 import gradio as gr
 import pytest
@@ -76,7 +75,7 @@ def test_a_deleted_model_leaves_no_weights_after_decoding_and_an_attention_pictu
     checkpoint = MODELS.load(model.name)
     run = decode(checkpoint, "Sort 3, 1 and 2", Request("mars", max_new_tokens=4))
     next(run)
-    forwards.attention_of(model.name, SimpleNamespace(layout=causal([1, 2]), past=[]), 1, 0)
+    forwards.attention_of(model.name, causal([1, 2]), [], 1, 0)
     weights = weakref.ref(checkpoint.model.get_input_embeddings().weight)
     MODELS.delete(model.name)
     run.finish()  # a run in progress goes on

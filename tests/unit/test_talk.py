@@ -10,7 +10,7 @@ from mars_demo.core.assets import read_json
 from mars_demo.core.modes import MODES
 from mars_demo.core.trace import read_runs
 from mars_demo.show import recordings
-from mars_demo.ui.lessons.chapters import CHAPTERS
+from mars_demo.ui.lessons import CHAPTERS
 from mars_demo.ui.page import TABS
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "talk.md"

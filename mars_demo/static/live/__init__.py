@@ -14,7 +14,7 @@ from mars_demo.core.modes import MODES
 from mars_demo.core.names import CHAT, TINY
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.show import recordings
-from mars_demo.show.components.figure import Figure
+from mars_demo.show.components import Figure
 from mars_demo.show.scripts import built
 from mars_demo.static import onnx_model, standalone
 from mars_demo.static.live import runtime

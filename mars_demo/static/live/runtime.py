@@ -1,12 +1,7 @@
 """The libraries that decode in a browser, from npm, with the versions and hashes of package-lock.json."""
 
-import base64
-import hashlib
-import json
 import shutil
 import subprocess
-import tarfile
-from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,8 +16,7 @@ RUNTIME = {  # the files of onnxruntime-web by the device that computes
     ),
 }
 TOKENIZERS = ("tokenizers.min.mjs",)  # of @huggingface/tokenizers
-LOCK = ASSETS.parent / "package-lock.json"
-INSTALLED = ASSETS.parent / "node_modules"  # by `npm ci`, which checks the hashes
+INSTALLED = ASSETS.parent / "node_modules"
 LICENCES = Path(__file__).with_name("licences.txt")  # the package of onnxruntime-web has none
 
 
@@ -34,15 +28,14 @@ def fetch(folder: Path, device: str) -> None:
     """Write the libraries for a device, wasm or webgpu, and their licences to a folder.
 
     Raises:
-        MissingLibraries: if npm is missing or fails, or a package is not the pinned one.
+        MissingLibraries: if npm is missing or fails.
     """
-    for package, names in (("onnxruntime-web", RUNTIME[device]), ("@huggingface/tokenizers", TOKENIZERS)):
-        with TemporaryDirectory() as unpacked:
-            source = INSTALLED / package
-            if not source.is_dir():
-                source = _unpacked(package, names, Path(unpacked))
-            for name in names:
-                shutil.copy(source / "dist" / name, folder)
+    with TemporaryDirectory() as temporary:
+        packages = INSTALLED if INSTALLED.is_dir() else _installed(Path(temporary))
+        for name in RUNTIME[device]:
+            shutil.copy(packages / "onnxruntime-web" / "dist" / name, folder)
+        for name in TOKENIZERS:
+            shutil.copy(packages / "@huggingface" / "tokenizers" / "dist" / name, folder)
     shutil.copy(LICENCES, folder)
 
 
@@ -51,21 +44,14 @@ def size(folder: Path, device: str) -> int:
     return sum((folder / name).stat().st_size for name in (*RUNTIME[device], *TOKENIZERS))
 
 
-def _unpacked(package: str, names: Iterable[str], folder: Path) -> Path:
-    """Return the folder of a package from npm, with these of its files."""
-    pinned = json.loads(LOCK.read_text("utf-8"))["packages"][f"node_modules/{package}"]
-    name = f"{package}@{pinned['version']}"
+def _installed(folder: Path) -> Path:
+    """Install the pinned packages in a folder and return theirs; npm checks their hashes."""
     npm = shutil.which("npm")
     if npm is None:
-        raise MissingLibraries(f"The live page needs npm, to fetch {name}.")
-    command = [npm, "pack", "--silent", "--pack-destination", folder, name]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        raise MissingLibraries(f"The live page needs {name}, which npm could not fetch; try again.")
-    [packed] = folder.iterdir()
-    digest = base64.b64encode(hashlib.sha512(packed.read_bytes()).digest()).decode()
-    if pinned["integrity"] != f"sha512-{digest}":
-        raise MissingLibraries(f"npm's {name} is not the pinned one: its SHA-512 differs.")
-    with tarfile.open(packed) as archive:
-        for name in names:
-            archive.extract(f"package/dist/{name}", folder, filter="data")
-    return folder / "package"
+        raise MissingLibraries("The live page needs npm, to fetch its libraries.")
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(ASSETS.parent / name, folder)
+    command = [npm, "ci", "--omit=dev", "--ignore-scripts"]
+    if subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode:
+        raise MissingLibraries("npm could not fetch the libraries of the live page; try again.")
+    return folder / "node_modules"

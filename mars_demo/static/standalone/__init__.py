@@ -12,7 +12,7 @@ from string import Template
 from urllib.parse import quote
 
 from mars_demo.show.about import ICON, footer
-from mars_demo.show.components.figure import Figure
+from mars_demo.show.components import Figure
 from mars_demo.show.scripts import built, style
 
 _HERE = Path(__file__).parent

@@ -113,11 +113,9 @@ def verdict(block, ragged) -> str:
 # ------------------------------------------------------------------------------------- the page
 
 
-def opened(before: bool):
-    """Fill the tab when it is first opened: these values need the model code."""
-    if before:
-        return [gr.skip()] * 3
-    return True, both(BATCHES), OURS["served"]
+def opened() -> tuple[str, str]:
+    """Fill the tab when it is opened: these values need the model code."""
+    return both(BATCHES), OURS["served"]
 
 
 def build(page: Page, tab: gr.Tab) -> None:
@@ -128,8 +126,7 @@ def build(page: Page, tab: gr.Tab) -> None:
         speeds = gr.Markdown(elem_id="batch-speeds", elem_classes="numbers")
         gr.Markdown(SERVED, elem_classes="intro")
         users = gr.Markdown(elem_id="batch-served", elem_classes="numbers")
-    first = gr.State(False)
-    tab.select(opened, first, [first, speeds, users], **QUIET)
+    tab.select(opened, None, [speeds, users], **QUIET)
 
 
 def _build_schedules() -> None:

@@ -5,8 +5,7 @@ import gradio as gr
 from mars_demo.show import recordings
 from mars_demo.show.scripts import call
 from mars_demo.ui.controls import LIVE, QUIET
-from mars_demo.ui.lessons import figures, tables
-from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
+from mars_demo.ui.lessons import CHAPTERS, figures, number_of, tables
 from mars_demo.ui.lessons.parts import NAMES, Parts
 from mars_demo.ui.tabs import Page
 

@@ -1,7 +1,5 @@
 """The Mask tab: the attention mask of training and of each forward of decoding."""
 
-from dataclasses import replace
-
 import gradio as gr
 
 from mars_demo.show.scripts import call
@@ -43,13 +41,13 @@ def see(sent: Sent | None, *settings):
 def _see(sent: Sent | None, chosen: Settings) -> tuple:
     try:
         forward = sent.forward if sent and sent.fits(chosen) else chosen.forward()
-        mask = forward.mask
+        mask, weights = forward.mask, None
         if chosen.look:
-            weights = forwards.attention_of(chosen.model, mask, int(chosen.layer), int(chosen.head))
-            mask = replace(mask, weights=weights)
+            layer, head = int(chosen.layer), int(chosen.head)
+            weights = forwards.attention_of(chosen.model, mask.layout, mask.past, layer, head)
     except ValueError as error:
         return forwards.error_line(error), gr.skip()
-    return mask.line(forward.caption), forwards.lens_of(forward) if chosen.lens else ""
+    return mask.line(forward.caption, weights), forwards.lens_of(forward) if chosen.lens else ""
 
 
 def adjust(sent: Sent | None, *settings):

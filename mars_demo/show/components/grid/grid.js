@@ -1,6 +1,6 @@
 // The grid: draws a layout, and describes its cells, rows and regions.
 //
-// `props.value` is the JSON of a `mask_picture.Picture`: rows are queries, columns are keys, filled cells
+// `props.value` is a `Mask` of ui/masks.py as JSON: rows are queries, columns are keys, filled cells
 // are visible.
 
 import { element, props, watch } from "../component.js";

@@ -1,6 +1,6 @@
 // The lens: a table of layers by slots, with descriptions of its cells.
 //
-// `props.value` is the JSON of `lens_picture.line`, or {error: sentence}; empty hides the table.
+// `props.value` is the JSON of `forwards.lens_of`, or {error: sentence}; empty hides the table.
 
 import { props, watch } from "../component.js";
 import { find, findAll, make, makeKey, say, set } from "../dom.js";

@@ -8,7 +8,7 @@ from mars_demo.core.fields import SOURCES
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.modes import BASELINE, MODES
 from mars_demo.core.trace import Run, read_text
-from mars_demo.show.components.figure import Figure
+from mars_demo.show.components import Figure
 
 EMPTY = "Press Run: the model answers the prompt one token at a time and with MARS."
 MOST_LANES = 6
