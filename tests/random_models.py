@@ -5,11 +5,13 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config, set_seed
 
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.runtime.decoder import Decoder
+from mars_demo.models.runtime.quantized_weights import quantize
 
 ARCHITECTURES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
 
@@ -34,6 +36,25 @@ def random_model(architecture: str, tokenizer, context: int = 96, head_dim: int 
     )
     config.block_size, config.mask_token_id = 8, tokenizer.mask_token_id
     return AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False).eval()
+
+
+def with_other_norms(model):
+    """Return the model after a change of its norms and biases, which otherwise have no effect."""
+    for name, value in model.named_parameters():
+        if value.ndim == 1:
+            value.data += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(len(name)))
+    return model
+
+
+def with_rounded_weights(model):
+    """Return a copy of a plain model with the dequantized weights of its quantized form."""
+    state = {
+        name: torch.from_numpy(quantize(value).rows(np.arange(len(value)))) if value.ndim == 2 else value
+        for name, value in model.state_dict().items()
+    }
+    rounded = type(model)(model.config).eval()
+    rounded.load_state_dict(state)
+    return rounded
 
 
 def with_decoder(checkpoint: Checkpoint, decoder: Decoder) -> Checkpoint:

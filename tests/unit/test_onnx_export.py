@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from random_models import ARCHITECTURES, random_model
+from random_models import ARCHITECTURES, random_model, with_other_norms, with_rounded_weights
 
 from mars_demo.cli import main
 from mars_demo.core import layout as layouts
@@ -16,7 +16,7 @@ from mars_demo.models.checkpoint import wrap
 from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.engine import Engine
 from mars_demo.models.runtime.quantized import QuantizedModel
-from mars_demo.models.runtime.quantized_weights import of_model, quantize
+from mars_demo.models.runtime.quantized_weights import of_model
 from mars_demo.static import onnx_model
 
 CONTEXT = 96
@@ -82,21 +82,7 @@ def checkpoint(request, tokenizer):
     if request.param == "tied":
         model.config.tie_word_embeddings = True
         model.tie_weights()
-    for name, value in model.named_parameters():
-        if value.ndim == 1:
-            value.data += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(len(name)))
-    return wrap(request.param, model, tokenizer)
-
-
-def with_rounded_weights(model):
-    """Return a copy of a plain model with the weights of its quantized form."""
-    state = {
-        name: torch.from_numpy(quantize(value).rows(np.arange(len(value)))) if value.ndim == 2 else value
-        for name, value in model.state_dict().items()
-    }
-    rounded = type(model)(model.config).eval()
-    rounded.load_state_dict(state)
-    return rounded
+    return wrap(request.param, with_other_norms(model), tokenizer)
 
 
 @pytest.mark.parametrize("bits", (32, 8))

@@ -5,7 +5,7 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType
 from greedy import check_same_passes, check_tokens
-from random_models import ARCHITECTURES, random_model
+from random_models import ARCHITECTURES, random_model, with_other_norms, with_rounded_weights
 
 from mars_demo.cli import main
 from mars_demo.core import layout as layouts
@@ -43,16 +43,6 @@ def test_a_matrix_is_rounded_to_the_nearest_step():
     assert (np.abs(dense(matrix) - weights.numpy()) <= 0.5 * step + 1e-6).all()
 
 
-def rounded(model):
-    """Return the same plain model with the dequantized weights of its quantized form."""
-    state = model.state_dict()
-    for name, value in state.items():
-        if value.ndim == 2:
-            state[name] = torch.from_numpy(dense(quantize(value)))
-    model.load_state_dict(state)
-    return model
-
-
 def logits_in_parts(model, ids: list[int], size: int) -> torch.Tensor:
     engine, logits = Engine(model), []
     for start in range(0, len(ids), size):
@@ -65,10 +55,7 @@ def logits_in_parts(model, ids: list[int], size: int) -> torch.Tensor:
 @pytest.fixture(scope="module", params=ARCHITECTURES)
 def pair(request, tokenizer):
     """Return a plain model and its quantized form."""
-    model = rounded(random_model(request.param, tokenizer, head_dim=16))
-    for name, value in model.named_parameters():  # make biases and norms matter
-        if value.ndim == 1:
-            value.data += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(len(name)))
+    model = with_rounded_weights(with_other_norms(random_model(request.param, tokenizer, head_dim=16)))
     return model, QuantizedModel(model.config, of_model(model))
 
 
