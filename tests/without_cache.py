@@ -11,11 +11,12 @@ from mars_demo.models.chat import encode_prompt
 
 Slot = tuple[int, float]  # a token and its score
 
-# The score of the most probable token, from the probabilities of all tokens in float64.
+# The score of a token, from the probabilities of all tokens in float64.
 SCORES = {
-    "probability": lambda p: p.max(),
-    "entropy": lambda p: (p**p).prod(),  # exp(-H) is the product of all p to the power p
-    "margin": lambda p: p.topk(2).values.diff().neg().squeeze(),
+    "probability": lambda p, token: p[token],
+    # exp(-H) is the product of all p to the power p
+    "entropy": lambda p, token: (p**p).prod() * p[token] / p.max(),
+    "margin": lambda p, token: (p[token] - torch.cat([p[:token], p[token + 1 :]]).max()).clamp(min=0),
 }
 
 
@@ -36,8 +37,12 @@ def after(checkpoint, text: list[int], more: list[int], criterion: str = "probab
     return predicted(logits, criterion)
 
 
+def score(criterion: str, logits: torch.Tensor, token: int) -> float:
+    return SCORES[criterion](logits.double().softmax(-1), token).item()
+
+
 def predicted(logits: torch.Tensor, criterion: str) -> list[Slot]:
-    return [(p.argmax().item(), SCORES[criterion](p).item()) for p in logits.double().softmax(-1)]
+    return [(token, score(criterion, row, token)) for row, token in zip(logits, logits.argmax(-1).tolist())]
 
 
 def masked(checkpoint, text: list[int], masks: int, criterion: str = "probability") -> list[Slot]:

@@ -20,20 +20,6 @@ PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", 
 EVERY_CRITERION = pytest.mark.parametrize("criterion", CRITERIA)
 
 
-def score(criterion: str, logits: list[float], token: int) -> float:
-    """Return the score of a token, from the definitions, in plain Python."""
-    largest = max(logits)
-    weights = [math.exp(x - largest) for x in logits]
-    total = math.fsum(weights)
-    p = [weight / total for weight in weights]
-    if criterion == "probability":
-        return p[token]
-    if criterion == "margin":
-        return max(0.0, p[token] - max(p[:token] + p[token + 1 :]))
-    entropy = -math.fsum(q * math.log(q) for q in p if q)
-    return math.exp(-entropy) * p[token] / max(p)
-
-
 def scores(criterion: str, logits: torch.Tensor, tokens: list[int] | None = None) -> list[float]:
     """Return the project's scores of `tokens` of [rows, vocabulary] logits, by default of the best ones."""
     chosen = logits.argmax(-1) if tokens is None else torch.tensor(tokens)
@@ -50,7 +36,7 @@ def test_scores_follow_the_definition_for_any_token(criterion):
     for scale in (0.1, 1.0, 5.0, 1e4):
         logits = random_logits(scale, rows=10)
         for token in range(0, logits.shape[1], 3):
-            expected = [score(criterion, row, token) for row in logits.tolist()]
+            expected = [without_cache.score(criterion, row, token) for row in logits]
             assert scores(criterion, logits, [token] * len(logits)) == pytest.approx(expected, abs=1e-5)
 
 
@@ -153,7 +139,8 @@ def test_sampled_tokens_are_accepted_by_their_own_scores(checkpoint, criterion):
             with torch.no_grad():
                 logits = checkpoint.model(torch.tensor([text + masks])).logits[0, len(text) - 1 :]
             slots = [
-                (slot.id, score(criterion, row, slot.id)) for slot, row in zip(step.slots, logits.tolist())
+                (slot.id, without_cache.score(criterion, row, slot.id))
+                for slot, row in zip(step.slots, logits)
             ]
             assert [slot.score for slot in step.slots] == pytest.approx([s for _, s in slots], abs=1e-3)
             accepted = without_cache.confident(slots, tau)

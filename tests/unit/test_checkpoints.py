@@ -110,10 +110,10 @@ def test_texts_outgrow_a_sliding_window(tokenizer, kinds):
     model.config.layer_types = kinds
     model = type(model)(model.config).eval()
     checkpoint, prompts = wrap("x", model, tokenizer), ["hello there", "hi", "Who are you?"]
-    theirs = [generate(checkpoint, prompt, 40) for prompt in prompts]
+    theirs = [generate(checkpoint, prompt, 20) for prompt in prompts]
     assert checkpoint.context == 96 and unsupported(model.config)
     for mode in ("ar", "lossless", "jacobi"):
-        request = Request(mode, max_new_tokens=40)
+        request = Request(mode, max_new_tokens=20)
         batch = decode_batch(checkpoint, prompts, request, size=2).finish()
         for prompt, run, expected in zip(prompts, batch.runs, theirs):
             check_tokens(checkpoint, run, expected)

@@ -11,7 +11,7 @@ import pytest
 import without_cache
 from draft_models import trained_for, truncated
 from greedy import check_same_passes, check_tokens, generate
-from random_models import random_model
+from random_models import ARCHITECTURES, random_model
 
 from mars_demo import tasks
 from mars_demo.core.modes import MODES
@@ -47,10 +47,16 @@ def test_ar_equals_transformers_greedy_generate(random_checkpoint):
         assert run.forwards == run.tokens
 
 
-@pytest.mark.parametrize(
-    ("slots", "tau", "first"),
-    [(9, 0.0, 0), (9, 0.05, 1), (4, 0.1, 2), (8, 0.6, 3), (1, 0.0, 2), (9, 1.0, 3)],
-)
+def cases(names: str, *values: tuple):
+    """Parametrize a test by values, each with one architecture of `random_checkpoint` in turn.
+
+    A mode does not know the architecture: every mode meets each of them, but not with all values.
+    """
+    rows = [(architecture, *row) for architecture, row in zip(itertools.cycle(ARCHITECTURES), values)]
+    return pytest.mark.parametrize(f"random_checkpoint, {names}", rows, indirect=["random_checkpoint"])
+
+
+@cases("slots, tau, first", (9, 0.0, 0), (9, 0.05, 1), (4, 0.1, 2), (8, 0.6, 3), (1, 0.0, 2), (9, 1.0, 3))
 def test_mars_equals_the_reference(random_checkpoint, slots, tau, first):
     for prompt in (PROMPTS[first], PROMPTS[first - 2]):
         request = Request(mode="mars", window=slots, tau=tau, max_new_tokens=24)
@@ -58,9 +64,14 @@ def test_mars_equals_the_reference(random_checkpoint, slots, tau, first):
         without_cache.check(run, without_cache.window(random_checkpoint, prompt, slots, tau, 24))
 
 
-@pytest.mark.parametrize(
-    ("window", "linear", "prompt"),
-    [(1, False, 0), (2, True, 1), (4, False, 2), (4, True, 3), (9, False, 3), (9, True, 0)],
+@cases(
+    "window, linear, prompt",
+    (1, False, 0),
+    (2, True, 1),
+    (4, False, 2),
+    (4, True, 3),
+    (9, False, 3),
+    (9, True, 0),
 )
 def test_lossless_equals_the_reference(random_checkpoint, window, linear, prompt):
     prompt = PROMPTS[prompt]
@@ -71,9 +82,7 @@ def test_lossless_equals_the_reference(random_checkpoint, window, linear, prompt
     check_tokens(random_checkpoint, run, ar.token_ids)
 
 
-@pytest.mark.parametrize(
-    ("size", "tau", "prompt"), [(1, 0.2, 0), (3, 1.0, 1), (3, 0.0, 0), (8, 0.2, 1), (8, 1.0, 0)]
-)
+@cases("size, tau, prompt", (1, 0.2, 0), (3, 1.0, 1), (3, 0.0, 0), (8, 0.2, 1), (8, 1.0, 0))
 def test_block_diffusion_equals_the_reference(random_checkpoint, size, tau, prompt):
     checkpoint, prompt = trained_for(random_checkpoint, "block-diffusion"), PROMPTS[prompt]
     request = Request(mode="block-diffusion", window=size, tau=tau, max_new_tokens=20)
@@ -81,7 +90,7 @@ def test_block_diffusion_equals_the_reference(random_checkpoint, size, tau, prom
     without_cache.check_blocks(decode(checkpoint, prompt, request), expected)
 
 
-@pytest.mark.parametrize(("window", "prompt"), [(1, 0), (2, 1), (9, 0), (20, 1)])
+@cases("window, prompt", (1, 0), (2, 1), (9, 0), (20, 1))
 def test_jacobi_equals_the_reference(random_checkpoint, window, prompt):
     prompt = PROMPTS[prompt]
     run = decode(random_checkpoint, prompt, Request(mode="jacobi", window=window, max_new_tokens=24))
@@ -92,7 +101,7 @@ def test_jacobi_equals_the_reference(random_checkpoint, window, prompt):
 def test_modes_that_verify_give_the_tokens_of_ar_in_fewer_forwards(mars_tiny):
     """Compare every pass with the reference, on a trained model: some, all or no drafts are accepted."""
     verified: dict[tuple, set[int]] = {}
-    for name in ("letters", "notes", "stories", "number-words", "units", "sorting"):
+    for name in ("notes", "stories"):
         prompt = tasks.held_out(name, 1)[0].prompt
         ar = decode(mars_tiny, prompt, Request(mode="ar", max_new_tokens=48)).finish()
         for mode, linear in (("lossless", False), ("lossless", True), ("jacobi", None)):
@@ -306,9 +315,7 @@ def test_an_ar_target_verifies_what_a_mars_model_drafts(ar_tiny, mars_tiny):
         assert {step.groups for step in run.passes} == {0}
 
 
-@pytest.mark.parametrize(
-    ("window", "tau", "prompt"), [(2, 0.0, 0), (2, 0.05, 1), (5, 0.05, 0), (5, 1.0, 1)]
-)
+@cases("window, tau, prompt", (2, 0.0, 0), (2, 0.05, 1), (5, 0.05, 0), (5, 1.0, 1))
 def test_every_speculative_pass_equals_the_reference(random_checkpoint, window, tau, prompt):
     draft, prompt = truncated(random_checkpoint, 2), PROMPTS[prompt]
     settings = {"draft": draft, "tau": tau, "window": window, "max_new_tokens": 24}
@@ -330,9 +337,9 @@ def test_a_mars_target_continues_after_the_drafts_while_confident(mars_tiny):
     assert verified == after == {0, 1, 2, 3}  # accepted drafts, and masks accepted after them
 
 
-def test_bad_drafts_are_refused(random_checkpoint, mars_tiny, tokenizer):
+def test_bad_drafts_are_refused(mars_tiny):
     with pytest.raises(ValueError, match="speculative"):
-        decode(random_checkpoint, "hi", Request(mode="speculative"))
+        decode(mars_tiny, "hi", Request(mode="speculative"))
     other = load_checkpoint("mars-tiny", device="cpu")
     other.tokenizer.add_tokens(["unheard-of"])
     with pytest.raises(ValueError, match="tokenizers"):

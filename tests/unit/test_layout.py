@@ -3,7 +3,6 @@
 import pytest
 
 from mars_demo.core import layout as layouts
-from mars_demo.training.two_streams import block_starts
 
 MASK = 2
 
@@ -38,13 +37,3 @@ def test_verification_groups_see_exactly_their_prefix(linear, drafts, masks, pas
             else:
                 expected = key_group == query_group and key_position <= query_position
             assert layout.visible[0, query, past + key] == expected, (query, key)
-
-
-def test_blocks_are_counted_from_the_start_of_each_response_and_shifted_by_its_phase():
-    response = [False, False, True, True, True, True, True, False, True, True, True]
-    for size, phases, starts in (
-        (2, [0, 0], [-1, -1, 2, 2, 4, 4, 6, -1, 8, 8, 10]),
-        (2, [1, 1], [-1, -1, 2, 3, 3, 5, 5, -1, 8, 9, 9]),
-        (4, [3, 2], [-1, -1, 2, 3, 3, 3, 3, -1, 8, 8, 10]),
-    ):
-        assert block_starts(response, size, phases).tolist() == starts

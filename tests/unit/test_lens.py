@@ -175,19 +175,19 @@ def test_a_token_is_settled_from_the_layer_that_keeps_it_first():
         (LAYOUTS["window"], [*PAST[:-1], 2**31 - 1], [], "vocabulary"),
         (LAYOUTS["window"], PAST, [5, 2**31 - 1], "vocabulary"),
         (LAYOUTS["window"], PAST, [-1], "vocabulary"),
-        (layouts.window([11], 2, MASK, 600), [12] * 600, [], r"\b603\b.*\b96\b"),
-        (layouts.window([11], 2, MASK, 94), [12] * 94, [], r"\b97\b.*\b96\b"),
+        (layouts.window([11], 2, MASK, 600), [12] * 600, [], r"\b603\b.*\b256\b"),
+        (layouts.window([11], 2, MASK, 254), [12] * 254, [], r"\b257\b.*\b256\b"),
     ],
 )
-def test_a_forward_that_does_not_fit_the_model_is_refused(random_checkpoint, layout, past, tokens, words):
+def test_a_forward_that_does_not_fit_the_model_is_refused(checkpoint, layout, past, tokens, words):
     with pytest.raises(ValueError, match=words):
-        look(random_checkpoint.model, layout, past, tokens)
+        look(checkpoint.model, layout, past, tokens)
 
 
-def test_large_lenses_are_refused_before_computing(random_checkpoint, monkeypatch):
-    monkeypatch.setattr(lenses, "MOST_LOGITS", 4 * random_checkpoint.model.config.vocab_size)
+def test_large_lenses_are_refused_before_computing(checkpoint, monkeypatch):
+    monkeypatch.setattr(lenses, "MOST_LOGITS", 4 * checkpoint.model.config.vocab_size)
     with pytest.raises(ValueError, match=r"\b4\b.*\b5\b"):
-        look(random_checkpoint.model, LAYOUTS["window"], PAST)
+        look(checkpoint.model, LAYOUTS["window"], PAST)
 
 
 def test_a_model_without_a_final_norm_is_refused():

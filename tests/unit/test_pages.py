@@ -6,7 +6,6 @@ from hostile import GOOD, written
 from mars_demo import cli
 from mars_demo.show import recordings, scripts
 from mars_demo.static import standalone
-from mars_demo.static.standalone.replay import replay_page
 from mars_demo.ui import controls
 
 
@@ -38,12 +37,6 @@ def test_a_broken_record_is_refused_in_one_line(tmp_path, capsys, content, fact)
     error = capsys.readouterr().err
     assert fact in error and error.count("\n") == 1 and "Traceback" not in error
     assert not page.exists()
-
-
-@pytest.mark.parametrize("record", [None, 3, ["a"], "x" * (9 << 20)])
-def test_a_page_of_something_else_than_a_record_is_refused(record):
-    with pytest.raises(ValueError, match="8 MiB"):
-        replay_page(record)
 
 
 def test_tau_sliders_have_one_step():

@@ -8,6 +8,7 @@ import pytest
 import torch
 from draft_models import truncated
 from greedy import check_same_passes, check_tokens
+from scipy.stats import chisquare
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
@@ -15,14 +16,6 @@ from mars_demo.decoding.sampling import Sampling, gumbel
 from mars_demo.serving.decode_batch import decode_batch
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!"]
-
-
-def p_value(counts: Counter, expected: dict) -> float:
-    """Return the p-value of Pearson's chi-squared test."""
-    count = sum(counts.values())
-    statistic = sum((counts[key] - share * count) ** 2 / (share * count) for key, share in expected.items())
-    halves = torch.tensor([(len(expected) - 1) / 2, statistic / 2], dtype=torch.double)
-    return float(torch.special.gammaincc(*halves))
 
 
 def exact(logits: torch.Tensor, temperature: float, top_p: float, top_k: int) -> torch.Tensor:
@@ -47,19 +40,22 @@ SETTINGS = [(1.0, 1.0, 0), (0.5, 1.0, 0), (2.0, 0.8, 0), (1.0, 0.9, 5), (1.0, 1.
 
 
 def test_samples_have_the_exact_distribution():
-    """Compare 20,000 samples for each setting; the noise of a position serves all settings."""
+    """Compare 8,000 samples for each setting; the noise of a position serves all settings."""
     logits = torch.randn(12, generator=torch.Generator().manual_seed(3)) * 1.5
     counts = {settings: Counter() for settings in SETTINGS}
-    for first in range(0, 20_000, 200):
+    for first in range(0, 8_000, 200):
         positions = range(first, first + 200)
         for settings, counted in counts.items():
             chosen = Sampling(*settings, seed=11).choose(logits.expand(200, -1), positions)
             counted.update(chosen.tolist())
     for settings, counted in counts.items():
         expected = exact(logits, *settings)
-        possible = {token: float(expected[token]) for token in expected.nonzero().flatten().tolist()}
+        possible = expected.nonzero().flatten().tolist()
         assert set(counted) <= set(possible)
-        assert len(possible) == 1 or p_value(counted, possible) > 1e-3, settings
+        seen = [counted[token] for token in possible]
+        assert len(seen) == 1 or chisquare(seen, (8_000 * expected[possible]).tolist()).pvalue > 1e-3, (
+            settings
+        )
 
 
 def test_noise_depends_only_on_seed_position_and_token():
@@ -89,8 +85,7 @@ def ar_answers(checkpoint):
         (seed, prompt): decode(
             checkpoint, prompt, Request("ar", sampling=Sampling(0.8, 0.95, seed=seed), max_new_tokens=20)
         ).finish()
-        for seed in range(3)
-        for prompt in PROMPTS
+        for seed, prompt in enumerate([PROMPTS[0], *PROMPTS])
     }
 
 
