@@ -4,7 +4,6 @@ import json
 import math
 import random
 import shutil
-from contextlib import contextmanager
 from itertools import zip_longest
 from operator import attrgetter
 from pathlib import Path
@@ -13,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 from acts import is_legible
+from conftest import DESKTOP, checked_context
 from greedy import TIE
 from hostile import SCRIPTS
 from on_stage import PROJECTOR, keeps_still, lane, on_one_screen, shown, watch_shifts
@@ -34,7 +34,7 @@ MOST = 40_000_000  # bytes of the page with mars-tiny
 LARGEST = 100_000_000  # bytes of a file that every host accepts
 BUS = next(example["prompt"] for example in read_json("prompts.json") if example["id"] == "bus")
 FEW_PAGES = 4096  # of WebAssembly's memory, 64 kB each: too few for the chat model
-PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
 PIECES = (
     "the", " cat", "é", "e\u0301", "日本", "🙂", "👩‍👩‍👧", "\n", "\t", "  ",
     "<|end|>", "<|user|>", "<mask>", "0", "12.5", "’", "\u00a0",
@@ -76,23 +76,14 @@ def chat_served(chat_site):
         yield url
 
 
-@contextmanager
-def watched(browser, url: str):
-    """Yield a browser context; errors, and requests that leave the site, fail the tests."""
-    context, troubles = browser.new_context(viewport=DESKTOP, reduced_motion="reduce"), []
-    context.set_default_timeout(120_000)
-    allowed = (url, "data:", f"blob:{url}")
-    context.on("request", lambda sent: sent.url.startswith(allowed) or troubles.append(sent.url))
-    context.on("console", lambda said: said.type == "error" and troubles.append(said.text))
-    context.on("weberror", lambda error: troubles.append(str(error.error)))
-    yield context
-    context.close()
-    assert not troubles
+def on_site(browser, url: str):
+    """Return a context that never leaves the site."""
+    return checked_context(browser, url, "data:", f"blob:{url}", reduced_motion="reduce")
 
 
 @pytest.fixture(scope="module")
 def context(browser, served):
-    with watched(browser, served) as context:
+    with on_site(browser, served) as (context, _):
         yield context
 
 
@@ -377,7 +368,7 @@ def test_a_static_space_is_the_gallery_and_the_chat_model(gallery, chat_site):
 
 @pytest.mark.full
 def test_the_chat_model_is_loaded_when_it_is_chosen(browser, chat_served):
-    with watched(browser, chat_served) as context:
+    with on_site(browser, chat_served) as (context, _):
         fetched = []
         context.on("request", lambda sent: fetched.append(sent.url))
         page = open_page(context, chat_served)
@@ -405,7 +396,7 @@ def test_the_chat_model_is_loaded_when_it_is_chosen(browser, chat_served):
 def test_the_chat_models_runs_equal_those_of_python(browser, chat_served):
     prompts = [example["prompt"] for example in read_json("prompts.json") if example["model"] == CHAT]
     checkpoint = load_checkpoint(CHAT, "cpu", torch.float32)
-    with watched(browser, chat_served) as context:
+    with on_site(browser, chat_served) as (context, _):
         page = context.new_page()
         page.goto(f"{chat_served}live/models/{CHAT}/decoder.json")
         check_tokenizer(page, chat_served, checkpoint)
@@ -440,7 +431,7 @@ def software_gpu(browser):
 @pytest.mark.full
 def test_runs_on_a_gpu_equal_those_of_python(software_gpu, chat_served, mars_tiny):
     prompts = [example.prompt for example in tasks.mixed(1)][:2]
-    with watched(software_gpu, chat_served) as context:
+    with on_site(software_gpu, chat_served) as (context, _):
         page = context.new_page()
         page.goto(f"{chat_served}live/models/mars-tiny/decoder.json")
         check_races(page, chat_served, mars_tiny, prompts, tokens=40, device="webgpu")
