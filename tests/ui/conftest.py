@@ -38,8 +38,8 @@ def demo():
 
 @pytest.fixture
 def slow(monkeypatch):
-    """Let a watched race take two seconds per forward: minutes."""
-    monkeypatch.setattr("mars_demo.ui.knobs.FORWARDS_PER_SECOND", 0.5)
+    """Let a watched race take a second per forward: minutes."""
+    monkeypatch.setattr("mars_demo.ui.knobs.FORWARDS_PER_SECOND", 1)
 
 
 @pytest.fixture(scope="session")
