@@ -1,9 +1,8 @@
 """Actions of a visitor that the tests of several tabs share."""
 
-import re
 from pathlib import Path
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 SMALLEST = 11  # pixels of any text
 LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
@@ -17,12 +16,6 @@ def choose(page: Page, name: str, option: str) -> None:
     """Choose an option of a dropdown by its text."""
     page.locator(f"#{name} input").click()
     page.get_by_role("option", name=option, exact=True).click()
-
-
-def press(button: Locator) -> None:
-    """Press a button and wait for the server's answer outside Gradio's queue."""
-    with button.page.expect_response(re.compile("gradio_api/run/")):
-        button.click()
 
 
 def open_tab(page: Page, name: str) -> None:
