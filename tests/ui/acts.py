@@ -18,6 +18,13 @@ def choose(page: Page, name: str, option: str) -> None:
     page.get_by_role("option", name=option, exact=True).click()
 
 
+def saved(page: Page, kind: str) -> Path:
+    """Return the file that a visible stage or picture saves: `html`, `jsonl`, `png` or `svg`."""
+    with page.expect_download() as download:
+        page.locator(f'[data-do="{kind}"] >> visible=true').click()
+    return download.value.path()
+
+
 def open_tab(page: Page, name: str) -> None:
     """Open a tab, which on a phone may be in Gradio's menu of further tabs."""
     tab = page.get_by_role("tab", name=name, exact=True)

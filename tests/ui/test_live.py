@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
-from acts import is_legible
+from acts import is_legible, saved
 from conftest import DESKTOP, checked_context
 from greedy import TIE
 from hostile import SCRIPTS
@@ -130,13 +130,6 @@ def finish(page, state: str = "done") -> None:
     expect(run_button(page)).to_be_enabled()
     page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
     expect(page.locator(".stage")).to_have_attribute("data-state", state)
-
-
-def saved(page, kind: str):
-    """Return the path of a file that the page downloads."""
-    with page.expect_download() as download:
-        page.locator(f'[data-do="{kind}"]').click()
-    return download.value.path()
 
 
 @pytest.fixture

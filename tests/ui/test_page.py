@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-import urllib.request
 from dataclasses import asdict
 from itertools import pairwise
 
@@ -182,8 +181,7 @@ def test_bad_input_shows_a_message_and_nothing_is_lost(visit):
 @pytest.fixture(scope="module")
 def config(url):
     """Return the components and events that the server sends to a page."""
-    with urllib.request.urlopen(f"{url}config") as response:
-        return json.load(response)
+    return httpx.get(f"{url}config").json()
 
 
 def test_a_click_on_stop_is_one_request(config):

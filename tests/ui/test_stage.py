@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import gradio as gr
 import pytest
+from acts import saved
 from on_stage import PAUSED, PLAYING, caption, lane, put, says, shown, token
 from playwright.sync_api import Locator, Page, expect
 from records import WORDS, file_of, race, run, slowed
@@ -54,13 +55,6 @@ def serve():
     yield start
     for demo in served:
         demo.close()
-
-
-def saved(page: Page, kind: str) -> bytes:
-    """Return the download of a button of the shelf."""
-    with page.expect_download() as download:
-        page.locator(f'[data-do="{kind}"]').click()
-    return download.value.path().read_bytes()
 
 
 # ------------------------------------------------------------------------------- recorded runs
@@ -254,12 +248,12 @@ def test_the_heat_map_has_a_cell_per_slot_and_outlines_accepted_ones(stage):
 
 
 def test_pictures_are_svg_with_text_and_a_png_of_twice_the_size(stage):
-    picture = ElementTree.fromstring(saved(stage, "svg"))
+    picture = ElementTree.fromstring(saved(stage, "svg").read_bytes())
     texts = [node.text for node in picture.iter(f"{SVG}text")]
     assert {f" {word}" for word in WORDS[:9]} <= {*texts}
     assert any("same answer" in text for text in texts)  # the verdict
     assert not list(picture.iter(f"{SVG}foreignObject"))
-    data = saved(stage, "png")
+    data = saved(stage, "png").read_bytes()
     assert data.startswith(b"\x89PNG")
     width = int.from_bytes(data[16:20], "big")
     assert width == pytest.approx(2 * (stage.locator(".stage").bounding_box()["width"] + 48), abs=4)
