@@ -123,10 +123,11 @@ def test_the_client_streams_the_answer_and_on_request_its_record(client, mars_ti
 
 
 def test_a_comparison_has_the_figures_and_the_first_difference_of_both_answers(client, mars_tiny, capfd):
-    ar = decode(mars_tiny, STORY, Request("ar")).finish()
+    ar = decode(mars_tiny, STORY, Request("ar", max_new_tokens=32)).finish()
     for mode, tau in (("lossless", 0.95), ("mars", 0.2)):
-        other = decode(mars_tiny, STORY, Request(mode, tau)).finish()
-        lines = client.predict(STORY, mode=mode, tau=tau, api_name="/compare").splitlines()
+        settings = {"mode": mode, "tau": tau, "max_new_tokens": 32}
+        other = decode(mars_tiny, STORY, Request(**settings)).finish()
+        lines = client.predict(STORY, **settings, api_name="/compare").splitlines()
         for one, line in zip((ar, other), lines):
             assert line.startswith(f"{one.settings.mode}: {one.tokens} tokens, ")
             assert f" {one.tokens / one.forwards:.2f} per forward" in line

@@ -162,8 +162,8 @@ def test_a_failed_race_shows_a_message_and_the_next_one_runs(visit):
 
 
 def test_bad_input_shows_a_message_and_nothing_is_lost(visit):
-    page = visit("mode=mars")
-    race_to_the_end(page)
+    page = visit("run=story")
+    is_ready(page)
     before, answer = stage(page).get_attribute("data-run"), records(page)["mars"].text
     for text in ("   ", "<b>word</b> " * 1000):
         prompt(page).fill(text)
