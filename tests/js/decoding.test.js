@@ -61,24 +61,6 @@ test("lossless passes are those of a decoder without a cache", async () => {
   assert.ok(copies > 100, `${copies}`);
 });
 
-test("τ is read again at each forward", async () => {
-  const [engine, answer] = [new TinyEngine(), new Answer(letters, new Set(), 60)];
-  const taus = [1, 0, 1, 0.5, 0];
-  const request = { window: 5, tau: () => taus[Math.min(engine.forwards, 4)], maskId: MASK };
-  const run = drive(engine, windowStrategy(answer, [5, 6], request));
-  const passes = [];
-  for (let number = 0; number < 5; number++) passes.push((await run.next()).value);
-  assert.deepEqual(
-    passes.map(({ tau }) => tau),
-    taus,
-  );
-  assert.deepEqual(
-    passes.map(({ slots }) => slots.length),
-    [1, 5, 1, 5, 5],
-  );
-  assert.equal(passes[1].accepted, 5);
-});
-
 test("a score that reaches τ is accepted, and at τ = 1 the first slot alone", () => {
   assert.equal(accepted([0.1, 0.8, 0.9, 0.7, 0.9], 0.8), 3);
   assert.equal(accepted([0.1, 1, 1], 1), 1);

@@ -18,8 +18,6 @@ from mars_demo.ui.racing import record
 from mars_demo.ui.stage import Stage
 
 SVG = "{http://www.w3.org/2000/svg}"
-# Differs from `WORDS` first at word 4.
-OTHER_WORDS = "the quick brown cat sleeps and snores".split()
 
 
 @pytest.fixture
@@ -92,16 +90,13 @@ def test_the_stage_names_the_model_the_device_and_the_precision(stage):
     expect(stage.locator(".machine")).to_have_text(says("toy", "NVIDIA <b>H200", "bfloat16"))
 
 
-def test_the_verdict_has_the_numbers_of_a_race_with_the_same_answer(stage):
+def test_the_verdict_has_the_numbers_of_a_race_and_the_first_difference_is_marked(stage):
     expect(stage.locator(".verdict")).to_have_text(says("MARS", "2.5", "2.1×", "same answer"))
     expect(stage.locator(".verdict")).to_have_attribute("role", "status")
     expect(stage.locator(".differs")).to_have_count(0)
     expect(stage.locator(".shares .part")).to_have_text(["25% (1)"] * 4)  # of the forwards: 1 to 4 tokens
-
-
-def test_the_first_difference_is_marked_on_both_sides(stage):
-    """Expect token 4."""
-    put(stage, file_of(run("ar", [1] * 10), run("mars", [2, 3, 3], [0.9] * 3, words=OTHER_WORDS)))
+    other = "the quick brown cat sleeps and snores".split()
+    put(stage, file_of(run("ar", [1] * 10), run("mars", [2, 3, 3], [0.9] * 3, words=other)))
     expect(stage.locator(".verdict")).to_have_text(says("MARS", "2.7", "2.2×", "token 4"))
     expect(lane(stage, "ar").locator(".differs")).to_have_text([" fox"])
     expect(lane(stage, "mars").locator(".differs")).to_have_text([" cat"])
