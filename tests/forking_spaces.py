@@ -15,7 +15,6 @@ import os
 import stat
 import sys
 import threading
-import time
 import traceback
 
 _fork = multiprocessing.get_context("fork")
@@ -29,9 +28,10 @@ def GPU(task=None, *, duration=60, size=None):  # noqa: N802
     workers = []
 
     def run(*arguments):
-        granted = duration(*arguments) if callable(duration) else duration
+        if callable(duration):
+            duration(*arguments)
         worker = workers.pop() if workers else _Worker(task, stream)
-        _log("call", task, worker.process.pid, seconds=granted)
+        _log("call", task, worker.process.pid)
         worker.arguments.put(arguments)
         try:
             while (message := worker.results.get())[0] == "result":
@@ -64,7 +64,6 @@ class _Worker:
         self.process = _fork.Process(target=self.serve, args=[task, stream], daemon=True)
         self.process.start()
         threading.Thread(target=self.watch, daemon=True).start()
-        _log("fork", task, self.process.pid)
 
     def watch(self):
         """Report the death of the process to a caller that waits for results."""
@@ -100,8 +99,8 @@ class _Worker:
         self.results.put(last)
 
 
-def _log(event, task, pid, **more):
+def _log(event, task, pid):
     if path := os.environ.get("FORKING_SPACES_LOG"):
-        line = {"event": event, "task": task.__name__, "worker": pid, "app": os.getpid()} | more
+        line = {"event": event, "task": task.__name__, "worker": pid, "app": os.getpid()}
         with open(path, "a") as log:
-            log.write(json.dumps(line | {"at": time.monotonic()}) + "\n")
+            log.write(json.dumps(line) + "\n")

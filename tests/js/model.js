@@ -91,20 +91,24 @@ export const description = {
 
 /** Return slots 1 to masks + 1 of a window after `text`. */
 const windowAfter = (text, masks) =>
-  Array.from({ length: masks + 1 }, (_, count) => predicted([...text, ...Array(count).fill(MASK)]));
+  Array.from({ length: masks + 1 }, (_, count) => ({
+    ...predicted([...text, ...Array(count).fill(MASK)]),
+    source: count ? "mask" : "model",
+  }));
 
 const tokensOf = (slots) => slots.map(({ token }) => token);
 
-/** Return the passes of `nextStep(text, room)` up to an end token or `limit` tokens. */
+/** Return the passes of `nextStep(text, room, added)` up to an end token or `limit` tokens. */
 function answer(prompt, limit, nextStep) {
-  let [text, room] = [prompt, limit];
+  let [text, room, added] = [prompt, limit, prompt.length];
   const passes = [];
   while (room && !(passes.length && text.at(-1) === END)) {
-    const { slots, accepted, ...fields } = nextStep(text, room);
+    const { slots, accepted, ...fields } = nextStep(text, room, added);
     const ids = tokensOf(slots);
     const end = ids.slice(0, Math.min(accepted, room)).indexOf(END);
     const joined = end < 0 ? Math.min(accepted, room) : end + 1;
-    passes.push({ ids, accepted: joined, ...fields });
+    passes.push({ ids, sources: slots.map(({ source }) => source), accepted: joined, ...fields });
+    added = joined;
     text = [...text, ...ids.slice(0, joined)];
     room -= joined;
   }
@@ -113,10 +117,11 @@ function answer(prompt, limit, nextStep) {
 
 /** Decode as in section 3.3 of the paper. */
 export const windowPasses = (prompt, slots, tau, limit) =>
-  answer(prompt, limit, (text, room) => {
+  answer(prompt, limit, (text, room, added) => {
     const window = windowAfter(text, tau < 1 ? Math.min(slots, room) - 1 : 0);
     const rejected = window.findIndex(({ probability }, index) => index > 0 && probability < tau);
-    return { slots: window, accepted: rejected < 0 ? window.length : rejected };
+    const positions = added + window.length - 1;
+    return { slots: window, accepted: rejected < 0 ? window.length : rejected, positions };
   });
 
 /** Draft and verify, with masks after all drafts only. */
@@ -134,13 +139,22 @@ export function losslessPasses(prompt, slots, limit) {
       if (verified < sent.length) history.push([match, false]);
     }
     const masks = Math.max(0, Math.min(slots, room) - 1);
-    const accepted = own.slice(0, verified + 1);
+    const accepted = own
+      .slice(0, verified + 1)
+      .map((slot, place) => ({ ...slot, source: place < verified ? sent[place].source : "model" }));
     const masked = verified < sent.length ? [] : windowAfter([...text, ...tokensOf(sent)], masks).slice(1);
     const copied = copy([...text, ...tokensOf(accepted)], history);
     const isCopied = expected(copied.slots) > expected(masked);
     match = isCopied ? copied.match : 0;
     drafts = (isCopied ? copied.slots : masked).slice(0, Math.max(0, room - verified - 2));
-    return { slots: [...accepted, ...drafts], accepted: verified + 1, drafts: sent.length, verified };
+    return {
+      slots: [...accepted, ...drafts],
+      accepted: verified + 1,
+      positions: (text === prompt ? prompt.length : 1) + sent.length + masks,
+      drafts: sent.length,
+      verified,
+      groups: masks ? 1 : 0,
+    };
   });
 }
 
@@ -161,7 +175,7 @@ function copy(text, history) {
       const probability = (match + wins) / (match + 2 + outcomes.length);
       const [long, slots] = [[...text], []];
       while (slots.length < 16 && probability ** (slots.length + 1) >= 0.25) {
-        slots.push({ token: long[place + slots.length], probability });
+        slots.push({ token: long[place + slots.length], probability, source: "copy" });
         long.push(slots.at(-1).token);
       }
       return { match, slots };

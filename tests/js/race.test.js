@@ -4,7 +4,6 @@ import { Knobs } from "../../mars_demo/static/live/worker/knobs.js";
 import { race } from "../../mars_demo/static/live/worker/race.js";
 import { sentenceOf } from "../../mars_demo/static/live/worker/refusal.js";
 import { description, letters, TinyEngine } from "./model.js";
-import { linesOf, readerOf, split } from "./records.js";
 
 const ALL = ["ar", "mars", "lossless"];
 
@@ -60,16 +59,6 @@ test("a race gives the lines of whole runs", async () => {
     assert.ok(passes.slice(0, -1).every(({ stop }) => stop === null));
   }
   assert.equal(engines.length, 3);
-});
-
-test("the stage reads the lines of a race", async () => {
-  const lines = await raced(modelOf().model);
-  const { runs, over } = readerOf(lines);
-  assert.ok(over);
-  assert.deepEqual(Object.keys(runs), ALL);
-  assert.equal(runs.lossless.text, runs.ar.text);
-  assert.equal(linesOf(readerOf(lines).file).length, lines.length);
-  assert.equal(split(linesOf(readerOf(lines).file)).length, 3);
 });
 
 test("the run whose clock is behind takes the next forward", async () => {

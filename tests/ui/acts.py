@@ -1,9 +1,8 @@
 """Actions of a visitor that the tests of several tabs share."""
 
-import re
 from pathlib import Path
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 SMALLEST = 11  # pixels of any text
 LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
@@ -19,10 +18,11 @@ def choose(page: Page, name: str, option: str) -> None:
     page.get_by_role("option", name=option, exact=True).click()
 
 
-def press(button: Locator) -> None:
-    """Press a button and wait for the server's answer outside Gradio's queue."""
-    with button.page.expect_response(re.compile("gradio_api/run/")):
-        button.click()
+def saved(page: Page, kind: str) -> Path:
+    """Return the file that a visible stage or picture saves: `html`, `jsonl`, `png` or `svg`."""
+    with page.expect_download() as download:
+        page.locator(f'[data-do="{kind}"] >> visible=true').click()
+    return download.value.path()
 
 
 def open_tab(page: Page, name: str) -> None:

@@ -1,5 +1,6 @@
 """A real app and browser per session, and a page per module that each test reopens."""
 
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,8 +38,8 @@ def demo():
 
 @pytest.fixture
 def slow(monkeypatch):
-    """Let a watched race take two seconds per forward: minutes."""
-    monkeypatch.setattr("mars_demo.ui.knobs.FORWARDS_PER_SECOND", 0.5)
+    """Let a watched race take a second per forward: minutes."""
+    monkeypatch.setattr("mars_demo.ui.knobs.FORWARDS_PER_SECOND", 1)
 
 
 @pytest.fixture(scope="session")
@@ -65,23 +66,30 @@ def gallery(tmp_path_factory):
     return folder
 
 
-class Troubles(list):
-    """Script errors and dialogs of the pages of a test."""
+@contextmanager
+def checked_context(browser, *allowed: str, **options):
+    """Yield a browser context and its troubles so far, of which none may be left at its end.
 
-    def watch(self, page) -> None:
-        page.on("pageerror", lambda error: self.append(error.stack or str(error)))
-        page.on("dialog", lambda dialog: (self.append(dialog.message), dialog.dismiss()))
+    Troubles are script errors and dialogs; with `allowed` also errors in the console, and requests for URLs
+    that begin otherwise.
+    """
+    context, troubles = browser.new_context(**{"viewport": DESKTOP} | options), []
+    context.set_default_timeout(HANG_GUARD)
+    context.on("weberror", lambda error: troubles.append(error.error.stack or str(error.error)))
+    context.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
+    if allowed:
+        context.on("request", lambda sent: sent.url.startswith(allowed) or troubles.append(sent.url))
+        context.on("console", lambda said: said.type == "error" and troubles.append(said.text))
+    yield context, troubles
+    context.close()
+    assert not troubles
 
 
 def shared_page(browser, script: str = ""):
     """Yield a page that runs a script first, and the troubles on it."""
-    context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
-    context.set_default_timeout(HANG_GUARD)
-    context.add_init_script(script)
-    page, troubles = context.new_page(), Troubles()
-    troubles.watch(page)
-    yield page, troubles
-    context.close()
+    with checked_context(browser, reduced_motion="reduce") as (context, troubles):
+        context.add_init_script(script)
+        yield context.new_page(), troubles
 
 
 @pytest.fixture(scope="module")
@@ -115,29 +123,24 @@ def visit(browser, url, module_page):
     """
     page, troubles = module_page
     troubles.clear()
-    contexts, free = [], [page]
+    contexts, free = ExitStack(), [page]
 
     def open_page(query: str = "", base_url: str = url, **options):
-        viewport = options.pop("viewport", DESKTOP)
-        motion = options.pop("reduced_motion", "reduce")
-        scheme = options.pop("color_scheme", None)
+        viewport, scheme = options.pop("viewport", DESKTOP), options.pop("color_scheme", None)
+        looks = {"reduced_motion": options.pop("reduced_motion", "reduce"), "color_scheme": scheme}
         if free and not options:
             opened = free.pop()
             opened.set_viewport_size(viewport)
-            opened.emulate_media(reduced_motion=motion, color_scheme=scheme)
+            opened.emulate_media(**looks)
         else:
-            looks = {"viewport": viewport, "reduced_motion": motion, "color_scheme": scheme}
-            context = browser.new_context(**looks, **options)
-            context.set_default_timeout(HANG_GUARD)
-            contexts.append(context)
+            looks |= {"viewport": viewport}
+            context, _ = contexts.enter_context(checked_context(browser, **looks, **options))
             opened = context.new_page()
-            troubles.watch(opened)
         opened.goto(f"{base_url}?{query}")
         return opened
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    with contexts:
+        yield open_page
     if not free:
         assert not page.is_closed(), "the first page belongs to all tests of the module"
         _leave(page)
@@ -154,35 +157,18 @@ def _leave(page) -> None:
 
 @pytest.fixture
 def visit_file(browser):
-    """Open a page from disk without a network.
+    """Open a page from disk without a network; it may read only itself and the contents of `folder`."""
+    with ExitStack() as contexts:
 
-    Errors fail the test, and so do requests for anything but the page and the contents of `folder`.
-    """
-    contexts, troubles = [], []
+        def open_file(path: Path, ending: str = "", folder: Path | None = None, **options):
+            own = f"{folder.as_uri()}/" if folder else path.as_uri()
+            allowed = (own, "data:", "blob:")
+            context, _ = contexts.enter_context(checked_context(browser, *allowed, offline=True, **options))
+            page = context.new_page()
+            page.goto(path.as_uri() + ending)
+            return page
 
-    def open_file(path: Path, ending: str = "", folder: Path | None = None, **options):
-        allowed = folder.as_uri() + "/" if folder else path.as_uri()
-        options = {"viewport": DESKTOP, **options}
-        context = browser.new_context(offline=True, **options)
-        context.set_default_timeout(HANG_GUARD)
-        contexts.append(context)
-        page = context.new_page()
-
-        def check(request):
-            if not request.url.startswith((allowed, "data:", "blob:")):
-                troubles.append(request.url)
-
-        page.on("request", check)
-        page.on("pageerror", lambda error: troubles.append(error.stack or str(error)))
-        page.on("console", lambda message: message.type == "error" and troubles.append(message.text))
-        page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
-        page.goto(path.as_uri() + ending)
-        return page
-
-    yield open_file
-    for context in contexts:
-        context.close()
-    assert not troubles
+        yield open_file
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The parts of the Race tab, and the steps of a race."""
 
-from acts import set_slider
+from acts import saved, set_slider
 from playwright.sync_api import Locator, Page, expect
 
 from mars_demo.core.assets import read_json
@@ -101,9 +101,7 @@ def set_tau(page: Page, tau: float) -> None:
 
 def records(page: Page) -> dict[str, Run]:
     """Return the runs on the stage by mode, as the page saves them in a file."""
-    with page.expect_download() as download:
-        page.locator('#stage [data-do="jsonl"]').click()
-    runs = read_runs(download.value.path().read_text("utf-8").splitlines())
+    runs = read_runs(saved(page, "jsonl").read_text("utf-8").splitlines())
     return {run.settings.mode: run for run in runs}
 
 

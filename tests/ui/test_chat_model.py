@@ -12,7 +12,7 @@ from mars_demo.ui.history import History
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.model_choice import list_models, replace_example, show_examples
-from mars_demo.ui.race_settings import first, in_url, opening, recorded_runs
+from mars_demo.ui.race_settings import first, in_url, known_races, opening, recorded_runs
 from mars_demo.ui.racing import compete, lanes
 from mars_demo.ui.training import fresh
 
@@ -79,6 +79,7 @@ def test_a_url_without_settings_opens_the_first_recorded_run_of_the_default_mode
         assert entry == recorded_runs()[0] and entry["model"] == name
         assert list_models(request()).value == name
         assert opening({"tab": "learn"}) == entry
+    assert known_races()["watch"]  # the default, on one's own machine
     story = opening({"run": "story"})
     assert list_models(request(run="story")).value == story["model"] == "mars-tiny"
     prompt, modes, tau, _, *generation, _ = in_url(request(run="story"))

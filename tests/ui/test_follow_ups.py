@@ -2,8 +2,7 @@
 
 import pytest
 from playwright.sync_api import Page, expect
-from race_tab import dismiss, is_ready, lane, prompt, race, records, run_button, toast
-from race_tab import to_the_end as wait_until_over
+from race_tab import dismiss, is_ready, lane, prompt, race_to_the_end, records, run_button, toast
 from unanswered import unanswered
 
 from mars_demo.core.trace import Run
@@ -18,8 +17,7 @@ def run(page: Page, text: str | None = None) -> dict[str, Run]:
     """Race, optionally with a new prompt, and return the records."""
     if text is not None:
         prompt(page).fill(text)
-    race(page)
-    wait_until_over(page)
+    race_to_the_end(page)
     return records(page)
 
 

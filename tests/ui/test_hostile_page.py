@@ -8,6 +8,7 @@ import json
 from urllib.parse import urlencode
 
 import pytest
+from acts import saved
 from conftest import shared_page
 from hostile import GOOD, NAMES, ODD, PATHS, SCRIPTS, SPECIAL, with_texts
 from on_stage import give
@@ -141,13 +142,9 @@ def test_pictures_and_files_of_a_hostile_record_contain_no_code(stage):
     page = stage
     give(page, with_texts("".join(SCRIPTS)))
     shows(page, "#stage .prompt", "".join(SCRIPTS))
-    with page.expect_download() as download:
-        page.locator('[data-do="svg"]').dispatch_event("click")
-    picture = download.value.path().read_text("utf-8")
+    picture = saved(page, "svg").read_text("utf-8")
     assert "<script" not in picture and "<img" not in picture and "<foreignObject" not in picture
-    with page.expect_download() as download:
-        page.locator('[data-do="jsonl"]').dispatch_event("click")
-    lines = [json.loads(line) for line in download.value.path().read_text("utf-8").splitlines()]
+    lines = [json.loads(line) for line in saved(page, "jsonl").read_text("utf-8").splitlines()]
     assert lines[0]["prompt"] == "".join(SCRIPTS) and len(lines) == len(GOOD)
 
 

@@ -1,23 +1,29 @@
 """The live page of the gallery: the visitor's browser decodes, and its runs equal those of Python."""
 
+import json
+import math
 import random
 import shutil
-from contextlib import contextmanager
+from itertools import zip_longest
+from operator import attrgetter
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 import torch
-from acts import is_legible
+from acts import is_legible, saved
+from conftest import DESKTOP, checked_context
+from greedy import TIE
 from hostile import SCRIPTS
-from live_runs import check_lines, expected, held_out_prompts, races_of, read_lanes
 from on_stage import PROJECTOR, keeps_still, lane, on_one_screen, shown, watch_shifts
 from playwright.sync_api import expect
 
 from benchmarks.live import run_races, serving
-from mars_demo import cli
+from mars_demo import cli, tasks
 from mars_demo.core.assets import read_json
-from mars_demo.core.trace import read_text
+from mars_demo.core.trace import Run, read_text
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.load import load_checkpoint
 from mars_demo.static import live
@@ -28,7 +34,7 @@ MOST = 40_000_000  # bytes of the page with mars-tiny
 LARGEST = 100_000_000  # bytes of a file that every host accepts
 BUS = next(example["prompt"] for example in read_json("prompts.json") if example["id"] == "bus")
 FEW_PAGES = 4096  # of WebAssembly's memory, 64 kB each: too few for the chat model
-PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
 PIECES = (
     "the", " cat", "é", "e\u0301", "日本", "🙂", "👩‍👩‍👧", "\n", "\t", "  ",
     "<|end|>", "<|user|>", "<mask>", "0", "12.5", "’", "\u00a0",
@@ -70,23 +76,14 @@ def chat_served(chat_site):
         yield url
 
 
-@contextmanager
-def watched(browser, url: str):
-    """Yield a browser context; errors, and requests that leave the site, fail the tests."""
-    context, troubles = browser.new_context(viewport=DESKTOP, reduced_motion="reduce"), []
-    context.set_default_timeout(120_000)
-    allowed = (url, "data:", f"blob:{url}")
-    context.on("request", lambda sent: sent.url.startswith(allowed) or troubles.append(sent.url))
-    context.on("console", lambda said: said.type == "error" and troubles.append(said.text))
-    context.on("weberror", lambda error: troubles.append(str(error.error)))
-    yield context
-    context.close()
-    assert not troubles
+def on_site(browser, url: str):
+    """Return a context that never leaves the site."""
+    return checked_context(browser, url, "data:", f"blob:{url}", reduced_motion="reduce")
 
 
 @pytest.fixture(scope="module")
 def context(browser, served):
-    with watched(browser, served) as context:
+    with on_site(browser, served) as (context, _):
         yield context
 
 
@@ -135,13 +132,6 @@ def finish(page, state: str = "done") -> None:
     expect(page.locator(".stage")).to_have_attribute("data-state", state)
 
 
-def saved(page, kind: str):
-    """Return the path of a file that the page downloads."""
-    with page.expect_download() as download:
-        page.locator(f'[data-do="{kind}"]').click()
-    return download.value.path()
-
-
 @pytest.fixture
 def visit_saved(visit_file, tmp_path):
     """Return a function that opens the page that the live page saves of its run."""
@@ -163,21 +153,10 @@ def test_the_page_with_its_model_is_small(gallery):
     assert sum(path.stat().st_size for path in (gallery / "live").rglob("*") if path.is_file()) < MOST
 
 
-def test_a_prompt_is_decoded_in_the_browser(page):
-    begin(page, "How many meters is 14 kilometers?", ("mars", "lossless"))
+def test_a_prompt_is_decoded_in_the_browser_and_the_stage_works_as_in_the_app(page, visit_saved):
+    begin(page, "Write a short story about a cat.", ("mars", "lossless"))
     finish(page)
-    runs = runs_of(page)
-    assert list(runs) == ["ar", "mars", "lossless"]
-    assert runs["lossless"].text == runs["ar"].text
-    for mode, run in runs.items():
-        expect(shown(page, mode)).to_have_count(run.forwards)
-        assert lane(page, mode).locator(".answer").text_content() == run.text
     expect(page.locator(".machine")).to_have_text("mars-tiny on this browser, float32")
-
-
-def test_the_stage_works_as_in_the_app(page, visit_saved):
-    begin(page, "Write a short story about a cat.")
-    finish(page)
     lane(page, "mars").locator(".token").first.click()
     expect(page.locator(".inspector .candidates li").first).to_be_visible()
     page.locator(".ghost-range").fill("0.5")
@@ -185,9 +164,13 @@ def test_the_stage_works_as_in_the_app(page, visit_saved):
     expect(page.locator(".lane .setting", has_text="0.50")).to_be_visible()
     finish(page)
     runs = runs_of(page)
+    assert list(runs) == ["ar", "mars", "lossless"]
+    assert runs["lossless"].text == runs["ar"].text
     assert {step.tau for step in runs["mars"].passes} == {0.5}
     replayed = visit_saved(page)
     for mode, run in runs.items():
+        expect(shown(page, mode)).to_have_count(run.forwards)
+        assert lane(page, mode).locator(".answer").text_content() == run.text
         assert lane(replayed, mode).locator(".answer").text_content() == run.text
     assert saved(page, "png").read_bytes().startswith(b"\x89PNG")
     svg = ElementTree.fromstring(saved(page, "svg").read_text("utf-8"))
@@ -280,12 +263,68 @@ def test_the_page_fits_a_phone(page):
     page.set_viewport_size(DESKTOP)
 
 
+# --------------------------------------------------------------- runs compared with those of Python
+
+SETTINGS = attrgetter(
+    *"mode model window block_size tau prompt prompt_tokens max_new_tokens criterion raw".split()
+)
+PASS = attrgetter(*"number tau positions accepted stop drafts verified groups".split())
+
+
+def check_races(
+    page, url: str, checkpoint, prompts, taus=(0.95,), tokens=128, device="wasm", dtype="float32"
+) -> list[bool]:
+    """Race prompts in the browser and in Python: all modes at the first τ, and `mars` alone at the others.
+
+    Assert that the runs are equal, each up to a tie, and return which had one.
+    """
+    lanes = [["ar", "mars", "lossless"], *[["mars"]] * (len(taus) - 1)]
+    races = [
+        {"prompt": prompt, "modes": modes, "tau": tau, "maxNewTokens": tokens}
+        for prompt in prompts
+        for modes, tau in zip(lanes, taus)
+    ]
+    ties = []
+    written = run_races(page, f"{url}live/", checkpoint.name, races, device)
+    for race, text in zip(races, written, strict=True):
+        lines = [json.loads(line) for line in text.splitlines()]
+        lanes = [line.pop("lane") for line in lines]
+        assert list(dict.fromkeys(lanes)) == race["modes"]
+        for mode in race["modes"]:
+            run = Run.read(json.dumps(line) for line, lane in zip(lines, lanes) if lane == mode)
+            request = Request(mode, tau=race["tau"], max_new_tokens=tokens, linear=True)
+            expected = decode(checkpoint, race["prompt"], request).finish()
+            assert SETTINGS(run.settings) == SETTINGS(expected.settings)
+            assert (run.settings.device, run.settings.dtype, len(run.settings.run)) == (device, dtype, 8)
+            ties.append(is_tied(run, expected))
+    return ties
+
+
+def is_tied(run: Run, expected: Run) -> bool:
+    """Assert that two runs have equal passes up to a tie, which rounding decides; return whether one came.
+
+    The two best tokens of a slot, or a score and τ, lie within `TIE` of each other.
+    """
+    for step, other in zip_longest(run.passes, expected.passes):
+        chosen = next((two for one, two in zip(step.slots, other.slots) if one.id != two.id), None)
+        if chosen:
+            (_, best), (_, second), *_ = chosen.top
+            assert math.log(best / second) < TIE
+            return True
+        scores, slots = ([slot.score for slot in one.slots] for one in (step, other))
+        if step.accepted != other.accepted:
+            assert any(abs(score - other.tau) < TIE for score in slots)
+            return True
+        assert PASS(step) == PASS(other) and scores == pytest.approx(slots, abs=1e-4)
+        texts = [[(slot.text, slot.source) for slot in one.slots] for one in (step, other)]
+        assert texts[0] == texts[1]
+    return False
+
+
 @pytest.mark.parametrize("count", [2, pytest.param(100, marks=pytest.mark.full)])
-def test_runs_equal_those_of_python(blank, served, count):
-    races = races_of(held_out_prompts(count))
-    own = expected(load_checkpoint("mars-tiny", "cpu", torch.float32), races)
-    found = run_races(blank, f"{served}live/", "mars-tiny", races)
-    ties = [tied for lines, runs in zip(found, own) for tied in check_lines(lines, runs)]
+def test_runs_equal_those_of_python(blank, served, mars_tiny, count):
+    prompts = [example.prompt for example in tasks.mixed(-(-count // 12))][:count]
+    ties = check_races(blank, served, mars_tiny, prompts, (0.95, 0.5, 0.8, 0.99))
     assert sum(ties) <= len(ties) // 20  # most comparisons reach the end
 
 
@@ -294,19 +333,19 @@ def random_texts(count: int) -> list[str]:
     return ["".join(random_.choices(PIECES, k=random_.randint(1, 12))) for _ in range(count)]
 
 
-def check_tokenizer(page, url: str, name: str) -> None:
-    checkpoint = load_checkpoint(name, "cpu", torch.float32)
+def check_tokenizer(page, url: str, checkpoint) -> None:
     prompts = [example["prompt"] for example in read_json("prompts.json")] + random_texts(1000)
     source = (Path(live.__file__).parent / "worker" / "tokens.js").read_text("utf-8")
-    found = page.evaluate(ENCODE, [f"{url}live/worker/", f"{url}live/models/{name}/", source, prompts])
+    folders = [f"{url}live/worker/", f"{url}live/models/{checkpoint.name}/"]
+    found = page.evaluate(ENCODE, [*folders, source, prompts])
     for prompt, (ids, text) in zip(prompts, found):
         assert ids == encode_prompt(checkpoint.tokenizer, prompt), prompt
         settings = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
         assert text == checkpoint.tokenizer.decode(ids, **settings)
 
 
-def test_prompts_have_the_tokens_of_python(blank, served):
-    check_tokenizer(blank, served, "mars-tiny")
+def test_prompts_have_the_tokens_of_python(blank, served, mars_tiny):
+    check_tokenizer(blank, served, mars_tiny)
 
 
 @pytest.mark.full
@@ -322,7 +361,7 @@ def test_a_static_space_is_the_gallery_and_the_chat_model(gallery, chat_site):
 
 @pytest.mark.full
 def test_the_chat_model_is_loaded_when_it_is_chosen(browser, chat_served):
-    with watched(browser, chat_served) as context:
+    with on_site(browser, chat_served) as (context, _):
         fetched = []
         context.on("request", lambda sent: fetched.append(sent.url))
         page = open_page(context, chat_served)
@@ -349,15 +388,13 @@ def test_the_chat_model_is_loaded_when_it_is_chosen(browser, chat_served):
 @pytest.mark.full
 def test_the_chat_models_runs_equal_those_of_python(browser, chat_served):
     prompts = [example["prompt"] for example in read_json("prompts.json") if example["model"] == CHAT]
-    races = races_of(prompts[2:3], (0.95,), 64)
-    own = expected(load_checkpoint(CHAT, "cpu", torch.float32), races)
-    with watched(browser, chat_served) as context:
+    checkpoint = load_checkpoint(CHAT, "cpu", torch.float32)
+    with on_site(browser, chat_served) as (context, _):
         page = context.new_page()
         page.goto(f"{chat_served}live/models/{CHAT}/decoder.json")
-        check_tokenizer(page, chat_served, CHAT)
-        for lines, runs in zip(run_races(page, f"{chat_served}live/", CHAT, races), own):
-            # The bundled weights have 8 bits, so their float32 form is the same model.
-            check_lines(lines, {mode: facts | {"dtype": "int8"} for mode, facts in runs.items()})
+        check_tokenizer(page, chat_served, checkpoint)
+        # The bundled weights have 8 bits, so their float32 form is the same model.
+        check_races(page, chat_served, checkpoint, prompts[2:3], tokens=64, dtype="int8")
 
 
 @pytest.mark.full
@@ -386,14 +423,11 @@ def software_gpu(browser):
 
 @pytest.mark.full
 def test_runs_on_a_gpu_equal_those_of_python(software_gpu, chat_served, mars_tiny):
-    races = races_of(held_out_prompts(2), (0.95,), 40)
-    with watched(software_gpu, chat_served) as context:
+    prompts = [example.prompt for example in tasks.mixed(1)][:2]
+    with on_site(software_gpu, chat_served) as (context, _):
         page = context.new_page()
         page.goto(f"{chat_served}live/models/mars-tiny/decoder.json")
-        lanes = run_races(page, f"{chat_served}live/", "mars-tiny", races, "webgpu")
-    for lines, runs in zip(lanes, expected(mars_tiny, races)):
-        check_lines(lines, runs)
-        assert {run.settings.device for run in read_lanes(lines).values()} == {"webgpu"}
+        check_races(page, chat_served, mars_tiny, prompts, tokens=40, device="webgpu")
 
 
 @pytest.mark.full

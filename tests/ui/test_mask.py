@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 from xml.etree import ElementTree
 
 import pytest
-from acts import choose, fits, is_open, set_slider
+from acts import choose, fits, is_open, saved, set_slider
 from playwright.sync_api import Page, expect
 
 from mars_demo.core.assets import ASSETS
@@ -194,14 +194,10 @@ def test_a_forward_of_the_stage_sets_the_controls_and_the_url(visit, lane):
 @pytest.mark.full
 def test_the_picture_can_be_exported(open_tab):
     page = open_tab()
-    with page.expect_download() as download:
-        page.locator("#grid [data-do=svg]").click()
-    picture = ElementTree.fromstring(download.value.path().read_text("utf-8"))
+    picture = ElementTree.fromstring(saved(page, "svg").read_text("utf-8"))
     texts = ["".join(node.itertext()) for node in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert set(page.locator("#grid .region").all_text_contents()) < set(texts)
-    with page.expect_download() as download:
-        page.locator("#grid [data-do=png]").click()
-    assert download.value.path().read_bytes().startswith(b"\x89PNG")
+    assert saved(page, "png").read_bytes().startswith(b"\x89PNG")
 
 
 # Both lists at the same moment, as the picture may be redrawn in between.

@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-import urllib.request
 from dataclasses import asdict
 from itertools import pairwise
 
@@ -123,12 +122,15 @@ def test_advanced_settings_reach_every_side_and_its_link(visit, mars_tiny):
     expect(page).to_have_url(re.compile("&max_new_tokens=24&temperature=0.8&top_p=0.9$"))
 
 
-def test_the_best_window_is_one_press_away(visit):
+def test_a_better_window_and_better_examples_are_one_press_away(visit):
     page = visit("run=story")
     is_ready(page)
-    button = page.locator("#stage .reasons button")
+    cause, button = page.locator("#stage .cause"), page.locator("#stage .reasons button")
+    expect(cause).to_contain_text(re.compile(r"The second slot reached τ in \d+ of \d+ forwards"))
     slots = re.search(r"\d+", button.text_content())[0]
     before = stage(page).get_attribute("data-run")
+    cause.get_by_role("button", name="Times table").click()
+    expect(prompt(page)).to_have_value(TABLE)
     button.click()
     expect(page.locator("#window input[type=number]")).to_have_value(slots)
     assert stage(page).get_attribute("data-run") == before  # the visitor runs it
@@ -160,8 +162,8 @@ def test_a_failed_race_shows_a_message_and_the_next_one_runs(visit):
 
 
 def test_bad_input_shows_a_message_and_nothing_is_lost(visit):
-    page = visit("mode=mars")
-    race_to_the_end(page)
+    page = visit("run=story")
+    is_ready(page)
     before, answer = stage(page).get_attribute("data-run"), records(page)["mars"].text
     for text in ("   ", "<b>word</b> " * 1000):
         prompt(page).fill(text)
@@ -179,8 +181,7 @@ def test_bad_input_shows_a_message_and_nothing_is_lost(visit):
 @pytest.fixture(scope="module")
 def config(url):
     """Return the components and events that the server sends to a page."""
-    with urllib.request.urlopen(f"{url}config") as response:
-        return json.load(response)
+    return httpx.get(f"{url}config").json()
 
 
 def test_a_click_on_stop_is_one_request(config):
@@ -332,20 +333,6 @@ def test_an_edit_removes_the_recording_from_the_url_and_a_missing_one_is_not_add
     page.reload()
     controls_are(page, "I need the 3 times table", "0.9", ["mars"])
     expect(page.locator("#stage .recordings")).to_have_value("")
-
-
-# ------------------------------------------------------------------------------------- the verdict
-
-
-def test_examples_that_show_more_are_one_press_away(visit):
-    page = visit("run=story")
-    cause = page.locator("#stage .cause")
-    expect(cause).to_contain_text(re.compile(r"The second slot reached τ in \d+ of \d+ forwards"))
-    is_ready(page)
-    before = stage(page).get_attribute("data-run")
-    cause.get_by_role("button", name="Times table").click()
-    expect(prompt(page)).to_have_value(TABLE)
-    assert stage(page).get_attribute("data-run") == before  # the visitor runs it
 
 
 # -------------------------------------------------------------------------------- runs of a visit

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import gradio as gr
 import pytest
+from acts import saved
 from on_stage import PAUSED, PLAYING, caption, lane, put, says, shown, token
 from playwright.sync_api import Locator, Page, expect
 from records import WORDS, file_of, race, run, slowed
@@ -17,8 +18,6 @@ from mars_demo.ui.racing import record
 from mars_demo.ui.stage import Stage
 
 SVG = "{http://www.w3.org/2000/svg}"
-# Differs from `WORDS` first at word 4.
-OTHER_WORDS = "the quick brown cat sleeps and snores".split()
 
 
 @pytest.fixture
@@ -56,13 +55,6 @@ def serve():
         demo.close()
 
 
-def saved(page: Page, kind: str) -> bytes:
-    """Return the download of a button of the shelf."""
-    with page.expect_download() as download:
-        page.locator(f'[data-do="{kind}"]').click()
-    return download.value.path().read_bytes()
-
-
 # ------------------------------------------------------------------------------- recorded runs
 
 
@@ -98,16 +90,13 @@ def test_the_stage_names_the_model_the_device_and_the_precision(stage):
     expect(stage.locator(".machine")).to_have_text(says("toy", "NVIDIA <b>H200", "bfloat16"))
 
 
-def test_the_verdict_has_the_numbers_of_a_race_with_the_same_answer(stage):
+def test_the_verdict_has_the_numbers_of_a_race_and_the_first_difference_is_marked(stage):
     expect(stage.locator(".verdict")).to_have_text(says("MARS", "2.5", "2.1×", "same answer"))
     expect(stage.locator(".verdict")).to_have_attribute("role", "status")
     expect(stage.locator(".differs")).to_have_count(0)
     expect(stage.locator(".shares .part")).to_have_text(["25% (1)"] * 4)  # of the forwards: 1 to 4 tokens
-
-
-def test_the_first_difference_is_marked_on_both_sides(stage):
-    """Expect token 4."""
-    put(stage, file_of(run("ar", [1] * 10), run("mars", [2, 3, 3], [0.9] * 3, words=OTHER_WORDS)))
+    other = "the quick brown cat sleeps and snores".split()
+    put(stage, file_of(run("ar", [1] * 10), run("mars", [2, 3, 3], [0.9] * 3, words=other)))
     expect(stage.locator(".verdict")).to_have_text(says("MARS", "2.7", "2.2×", "token 4"))
     expect(lane(stage, "ar").locator(".differs")).to_have_text([" fox"])
     expect(lane(stage, "mars").locator(".differs")).to_have_text([" cat"])
@@ -254,12 +243,12 @@ def test_the_heat_map_has_a_cell_per_slot_and_outlines_accepted_ones(stage):
 
 
 def test_pictures_are_svg_with_text_and_a_png_of_twice_the_size(stage):
-    picture = ElementTree.fromstring(saved(stage, "svg"))
+    picture = ElementTree.fromstring(saved(stage, "svg").read_bytes())
     texts = [node.text for node in picture.iter(f"{SVG}text")]
     assert {f" {word}" for word in WORDS[:9]} <= {*texts}
     assert any("same answer" in text for text in texts)  # the verdict
     assert not list(picture.iter(f"{SVG}foreignObject"))
-    data = saved(stage, "png")
+    data = saved(stage, "png").read_bytes()
     assert data.startswith(b"\x89PNG")
     width = int.from_bytes(data[16:20], "big")
     assert width == pytest.approx(2 * (stage.locator(".stage").bounding_box()["width"] + 48), abs=4)

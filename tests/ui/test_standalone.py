@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from acts import is_legible
+from acts import is_legible, saved
 from hostile import SCRIPTS, with_texts
 from on_stage import PLAYING, caption, give, lane, says
 from playwright.sync_api import Page, expect
@@ -153,29 +153,22 @@ def test_a_talk_has_no_small_text(visit_file, write, ending):
 # ----------------------------------------------------------------------------- saving from the app
 
 
-def save(page: Page, path: Path) -> Path:
-    with page.expect_download() as download:
-        page.locator('[data-do="html"]').click()
-    download.value.save_as(path)
-    return path
-
-
 @pytest.mark.full
 def test_the_stage_gives_its_record_as_a_page(visit, visit_file, stage_url, tmp_path):
     page = visit("run=bus", stage_url)
     expect(page.locator(".token").first).to_be_attached()
-    path = save(page, tmp_path / "bus.html")
+    path = saved(page, "html").rename(tmp_path / "bus.html")
     assert path.stat().st_size < MOST
-    saved = visit_file(path)
+    opened = visit_file(path)
     title = next(entry["title"] for entry in RECORDED if entry["id"] == "bus")
-    expect(saved.locator(".note")).to_contain_text(title)
-    expect(saved.locator(".lane")).to_have_count(3)
-    assert answers(saved) == answers(page) == recorded(recordings.recording("bus"))
+    expect(opened.locator(".note")).to_contain_text(title)
+    expect(opened.locator(".lane")).to_have_count(3)
+    assert answers(opened) == answers(page) == recorded(recordings.recording("bus"))
 
     hostile = with_texts("".join((*SCRIPTS, *BREAKING)))
     give(page, hostile)
     expect(page.locator(".prompt")).to_contain_text("onerror")
-    saved = visit_file(save(page, tmp_path / "dropped.html"))
-    expect(saved.locator(".prompt")).to_contain_text("onerror")
-    assert answers(saved) == answers(page)
-    assert saved.evaluate("window.__hit") is None
+    opened = visit_file(saved(page, "html").rename(tmp_path / "dropped.html"))
+    expect(opened.locator(".prompt")).to_contain_text("onerror")
+    assert answers(opened) == answers(page)
+    assert opened.evaluate("window.__hit") is None

@@ -15,6 +15,8 @@ from web import until
 
 from mars_demo.ui.page import LOOK, build
 
+pytestmark = pytest.mark.full
+
 ENDLESS = "prompt=table&tau=1&mode=mars&watch=1"  # with `slow`
 
 
@@ -50,7 +52,6 @@ def test_a_visitor_watches_a_race_until_they_switch_it_off(visit, slow, one_race
     expect(page).to_have_url(re.compile("watch=0$"))
 
 
-@pytest.mark.full
 def test_only_a_race_longer_than_the_time_limit_is_stopped(visit, slow, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_RACE_SECONDS", "2")
     page = visit(ENDLESS)
@@ -64,7 +65,6 @@ def test_only_a_race_longer_than_the_time_limit_is_stopped(visit, slow, monkeypa
     expect(toast(page)).to_have_count(0)
 
 
-@pytest.mark.full
 def test_a_full_queue_rejects_a_visitor_who_can_retry(visit, slow, one_race_url, monkeypatch):
     one, two, three = (visit(ENDLESS, one_race_url) for _ in range(3))
     is_ready(three)
@@ -81,7 +81,6 @@ def test_a_full_queue_rejects_a_visitor_who_can_retry(visit, slow, one_race_url,
     stop(three)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("leave", [Page.close, Page.reload])
 def test_a_leaving_visitor_frees_a_position(visit, slow, one_race_url, leave):
     two, one = visit("prompt=story&tau=0&watch=0", one_race_url), visit(ENDLESS, one_race_url)
@@ -92,7 +91,6 @@ def test_a_leaving_visitor_frees_a_position(visit, slow, one_race_url, leave):
     to_the_end(two)
 
 
-@pytest.mark.full
 def test_nothing_is_kept_of_former_visitors(visit, one_race_url, one_place):
     sessions = one_place.state_holder.session_data
     visit()  # the module's page stays open
@@ -106,7 +104,6 @@ def test_nothing_is_kept_of_former_visitors(visit, one_race_url, one_place):
     until(lambda: not sessions and not states)
 
 
-@pytest.mark.full
 def test_the_examples_of_the_api_page_run_unchanged(url):
     with urllib.request.urlopen(f"{url}gradio_api/info") as response:
         endpoints = json.load(response)["named_endpoints"]

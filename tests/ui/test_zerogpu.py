@@ -34,7 +34,7 @@ runpy.run_path("app.py", run_name="__main__")
 
 
 class App:
-    """The URL of the app and the log of the stand-in: forks, calls and ends."""
+    """The URL of the app and the log of the stand-in: calls and their ends."""
 
     def __init__(self, url: str, log: Path, missing: Path):
         self.url, self._log, self.missing = url, log, missing
