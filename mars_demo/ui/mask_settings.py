@@ -8,32 +8,32 @@ import gradio as gr
 from pydantic import Field, TypeAdapter
 
 from mars_demo.core.limits import refuse_long
+from mars_demo.core.names import TINY
 from mars_demo.ui.forwards import Forward
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.masks import KINDS, Sentence, draw
 
 SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
-QUESTION = 8  # its tokens before the answer
 LEAST_TOKENS, MOST_TOKENS = 4, 128
 MOST_MASKS = MOST_DRAFTS = 16
 Number = Annotated[int, Field(ge=0, lt=10_000)]
 
 
 class Settings(NamedTuple):
-    """The values of the controls. kind: of `masks.KINDS`."""
+    """The values of the controls. kind: of `masks.KINDS`. prompt: the tokens of the question."""
 
-    sentence: str
-    model: str
-    kind: Literal[tuple(KINDS)]
-    length: Annotated[int, Field(ge=LEAST_TOKENS, le=MOST_TOKENS)]
-    prompt: Number
-    new: Number
-    block_size: Number
-    random_phase: bool
-    look: bool
-    layer: Number
-    head: Number
-    lens: bool
+    sentence: str = SENTENCE
+    model: str = TINY
+    kind: Literal[tuple(KINDS)] = "mars"
+    length: Annotated[int, Field(ge=LEAST_TOKENS, le=MOST_TOKENS)] = 20
+    prompt: Number = 8
+    new: Number = 2
+    block_size: Number = 4
+    random_phase: bool = False
+    look: bool = False
+    layer: Number = 1
+    head: Number = 0
+    lens: bool = False
 
     @classmethod
     def of_forward(cls, forward: Forward, prompt_tokens: int, lens: bool) -> Self:
@@ -50,10 +50,6 @@ class Settings(NamedTuple):
             prompt=prompt_tokens,
             new=drawn.new,
             block_size=drawn.block_size,
-            random_phase=False,
-            look=False,
-            layer=1,
-            head=0,
             lens=lens,
         )
 

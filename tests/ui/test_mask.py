@@ -13,8 +13,8 @@ from playwright.sync_api import Page, expect
 from mars_demo.core.assets import ASSETS
 from mars_demo.core.trace import read_runs
 from mars_demo.show import recordings
+from mars_demo.ui.mask_settings import SENTENCE
 from mars_demo.ui.masks import KINDS, Sentence, draw
-from mars_demo.ui.tabs import mask
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def open_tab(visit):
 @pytest.fixture(scope="module")
 def tokens(tokenizer) -> int:
     """Return the number of tokens of the initial sentence of the tab."""
-    return len(tokenizer(mask.SENTENCE, add_special_tokens=False)["input_ids"])
+    return len(tokenizer(SENTENCE, add_special_tokens=False)["input_ids"])
 
 
 def choose_kind(page: Page, name: str) -> None:
@@ -95,7 +95,7 @@ def test_a_picture_follows_its_controls_and_describes_its_cells(open_tab, tokeni
 
     set_slider(page, "length", 6)
     has_size(page, 6 + 1, 6 + 1)
-    ids = tokenizer(mask.SENTENCE, add_special_tokens=False)["input_ids"][:6]
+    ids = tokenizer(SENTENCE, add_special_tokens=False)["input_ids"][:6]
     shortened = Sentence(ids, tokenizer.mask_token_id, str, prompt=4, new=2, block_size=block)
     for kind in (*KINDS, "linear"):
         choose_kind(page, kind)

@@ -7,16 +7,13 @@ parts are hidden. To add a kind, add its components to `parts.py` and a function
 import json
 from collections.abc import Callable
 
-from mars_demo.core.names import TINY
 from mars_demo.core.trace import Run, read_text
 from mars_demo.evaluation import paper_tables, trainings
 from mars_demo.show import recordings
 from mars_demo.ui import forwards
-from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.lessons import tables
 from mars_demo.ui.lessons.parts import HIDDEN, shown
-from mars_demo.ui.mask_settings import QUESTION, SENTENCE
-from mars_demo.ui.masks import Sentence, draw
+from mars_demo.ui.mask_settings import Settings
 
 
 def figure(chapter: dict) -> dict[str, dict]:
@@ -80,11 +77,9 @@ def _lines(runs: list[Run]) -> str:
 
 def grid(element: dict) -> dict[str, dict]:
     """Show a kind of mask for the example sentence. new: of a window, its new tokens, else the drafts."""
-    checkpoint = MODELS.load(TINY)
-    ids = checkpoint.tokenizer(SENTENCE, add_special_tokens=False)["input_ids"]
-    settings = {"new": element.get("new", 2), "block_size": element["block_size"], "prompt": QUESTION}
-    sentence = Sentence(ids, checkpoint.mask_id, checkpoint.token_name, **settings)
-    return {"grid": shown(value=draw(element["picture"], sentence).line())}
+    kind, new, block_size = element["picture"], element.get("new", 2), element["block_size"]
+    settings = Settings(kind=kind, new=new, block_size=block_size)
+    return {"grid": shown(value=settings.forward().mask.line())}
 
 
 # ------------------------------------------------------------------------------------ a choice of these

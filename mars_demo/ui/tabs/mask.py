@@ -10,11 +10,10 @@ from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.mask_settings import (
     DEPENDENT,
+    LEAST_TOKENS,
     MOST_DRAFTS,
     MOST_MASKS,
     MOST_TOKENS,
-    QUESTION,
-    SENTENCE,
     SETTINGS,
     Sent,
     Settings,
@@ -63,15 +62,14 @@ def adjust_unless_drawn(sent: Sent | None, sentence: str, *settings):
     return adjust(sent, sentence, *settings)
 
 
-def opened(shown: str, request: gr.Request, *settings):
+def opened(shown: str, request: gr.Request):
     """Fill the tab when it is first opened, with the settings in the URL and their picture.
 
     A forward from the stage stays.
     """
     if shown:
         return [gr.skip()] * (len(SETTINGS) + 2)
-    first = Settings(*settings)._replace(model=MODELS.names()[0])
-    chosen = first.with_query(request.query_params).fitted()
+    chosen = Settings(model=MODELS.names()[0]).with_query(request.query_params).fitted()
     return *chosen.updates(), *_see(None, chosen)
 
 
@@ -103,20 +101,27 @@ class Controls:
     """The controls beside the picture, an attribute for each of `SETTINGS`."""
 
     def __init__(self):
-        self.kind = gr.Dropdown([("MARS training", "mars")], label="Show the mask of", elem_id="kind")
-        self.sentence = gr.Textbox(SENTENCE, label="Sentence", lines=2, elem_id="sentence")
-        self.length = gr.Slider(4, MOST_TOKENS, 20, step=1, label="Tokens, at most", elem_id="length")
+        first = Settings()
+        self.kind = gr.Dropdown([("MARS training", first.kind)], label="Show the mask of", elem_id="kind")
+        self.sentence = gr.Textbox(first.sentence, label="Sentence", lines=2, elem_id="sentence")
+        self.length = gr.Slider(
+            LEAST_TOKENS, MOST_TOKENS, first.length, step=1, label="Tokens, at most", elem_id="length"
+        )
         self.prompt = gr.Slider(
-            1, 18, QUESTION, step=1, label="Prompt length (tokens)", elem_id="prompt-length"
+            1, 18, first.prompt, step=1, label="Prompt length (tokens)", elem_id="prompt-length"
         )
         self.new = gr.Slider(
-            0, MOST_DRAFTS, 2, step=1, label="Drafts", interactive=False, elem_id="new-tokens"
+            0, MOST_DRAFTS, first.new, step=1, label="Drafts", interactive=False, elem_id="new-tokens"
         )
-        self.block_size = gr.Slider(1, MOST_MASKS, 4, step=1, label="Block size B", elem_id="block-size")
+        self.block_size = gr.Slider(
+            1, MOST_MASKS, first.block_size, step=1, label="Block size B", elem_id="block-size"
+        )
         self.random_phase = gr.Checkbox(False, label="Random block phase", elem_id="random-phase")
         self.look = gr.Checkbox(False, label="Show the model's attention", elem_id="attention")
-        self.layer = gr.Slider(1, 4, 1, step=1, label="Layer", interactive=False, elem_id="layer")
-        self.head = gr.Slider(0, 4, 0, step=1, label="Head (0: mean)", interactive=False, elem_id="head")
+        self.layer = gr.Slider(1, 4, first.layer, step=1, label="Layer", interactive=False, elem_id="layer")
+        self.head = gr.Slider(
+            0, 4, first.head, step=1, label="Head (0: mean)", interactive=False, elem_id="head"
+        )
         self.lens = gr.Checkbox(False, label="Show each layer's prediction", elem_id="look-inside")
         self.model = gr.Dropdown([], label="Model", elem_id="mask-model")
 
@@ -141,7 +146,7 @@ def build(page: Page, tab: gr.Tab) -> None:
 
     settings, dependent, pictures = c[SETTINGS], c[DEPENDENT], [grid, lens]
     sent = gr.State(None)  # a `Sent`
-    tab.select(opened, [grid, *settings], [*settings, *pictures], **QUIET)
+    tab.select(opened, grid, [*settings, *pictures], **QUIET)
     # A `change` event, because pasting a text fires no `input` event.
     given = [sent, *settings]
     c.sentence.change(adjust_unless_drawn, given, [*dependent, *pictures], **LIVE)
