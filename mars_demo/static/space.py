@@ -11,7 +11,8 @@ from huggingface_hub import SpaceCardData, SpaceHardware, hf_hub_url
 
 from mars_demo.core.assets import ASSETS
 from mars_demo.core.links import PAPER
-from mars_demo.core.names import BASE, CHAT, TINY, bundled, locate
+from mars_demo.core.names import BASE, TINY, bundled, is_hub_id, locate
+from mars_demo.models.facts import front_matter
 
 ROOT = ASSETS.parent
 ZERO = "zero-a10g"
@@ -185,12 +186,11 @@ def _linked(space: Space) -> Iterator[str]:
 
 
 def card(space: Space) -> dict[str, Any]:
-    """Return the front matter of the README; models that are not bundled may have other licences."""
-    own = fields()
-    front = own | {
+    """Return the front matter of the Space's README."""
+    front = fields() | {
         "suggested_hardware": space.hardware,
-        "license": own["license"] if set(space.models) <= set(bundled()) else "other",
-        "models": [*space.from_hub, *(own["models"] if CHAT in space.included else [])] or None,
+        "license": _licence(space),
+        "models": [*space.from_hub, *_bases(space)] or None,
         "preload_from_hub": space.from_hub or None,
     }
     if space.hardware == ZERO:
@@ -198,3 +198,20 @@ def card(space: Space) -> dict[str, Any]:
     if space.from_hub or space.has_gpu:
         front["startup_duration_timeout"] = "30m"
     return front
+
+
+def _licence(space: Space) -> str:
+    """Return the licence of the models if all of them share it and none comes from the hub, or "other"."""
+    licences = {front["license"] for front in _fronts(space) if "license" in front}
+    return licences.pop() if len(licences) == 1 and not space.from_hub else "other"
+
+
+def _bases(space: Space) -> list[str]:
+    """Return the base models of the copied models."""
+    bases = (str(front.get("base_model")) for front in _fronts(space))
+    return list(dict.fromkeys(filter(is_hub_id, bases)))
+
+
+def _fronts(space: Space) -> list[dict[str, Any]]:
+    """Return the front matter of the copied models' cards."""
+    return [front_matter(folder) for folder in (*(ASSETS / n for n in space.included), *space.from_here)]
