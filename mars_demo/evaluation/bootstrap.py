@@ -15,14 +15,7 @@ def interval(parts: Sequence[float], wholes: Sequence[float]) -> tuple[float, fl
 
     parts, wholes: two numbers per prompt, such as its correctness and 1, or its tokens and its forwards.
     Equal prompts give an interval of width 0.
-
-    Raises:
-        ValueError: if there are no prompts, or the two differ in length.
     """
-    if not len(parts) or len(parts) != len(wholes):
-        raise ValueError(
-            f"An interval needs two lists of one length of at least 1, not {len(parts)} and {len(wholes)}."
-        )
     counts = _resamples(len(parts))
     ratios = counts @ np.asarray(parts, float) / (counts @ np.asarray(wholes, float))
     low, high = np.quantile(ratios, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])

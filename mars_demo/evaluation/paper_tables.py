@@ -4,6 +4,7 @@
 the cells of our tables, which `python -m benchmarks.report` writes, and of further tables of the page.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pandas import DataFrame
@@ -21,14 +22,6 @@ class Table(NamedTuple):
 
     frame: DataFrame  # cells are text; the first column names the rows
     source: str  # the origin and unit of the numbers
-
-
-class Point(NamedTuple):
-    """A point of a τ sweep."""
-
-    tau: float
-    accuracy: float
-    tokens_per_forward: float
 
 
 def paper(number: int) -> Table:
@@ -55,17 +48,16 @@ def formatted(rows: list[dict], columns: dict[str, str]) -> list[dict[str, str]]
     return [*lines.values()]
 
 
-def paper_curves() -> dict[str, list[Point]]:
-    """Return the paper's τ sweep on one benchmark with one block size, a curve per scale."""
-    curves: dict[str, list[Point]] = {}
+def curves() -> dict[str, list[Sequence[float]]]:
+    """Return τ sweeps by name, as points of τ, accuracy and tokens per forward.
+
+    The paper's has one benchmark with one block size and a curve per scale, that of `mars-tiny` a curve for
+    all tasks and for two of them.
+    """
+    named: dict[str, list[Sequence[float]]] = {}
     for row in PAPER["table8_tau_sweep"]:
         if CURVE.items() <= row.items():
-            name = f"{row['scale']}, {CURVE['task']}, B = {CURVE['block_size']}"
-            point = Point(row["tau"], row["accuracy"] / 100, row["tokens_per_forward"])
-            curves.setdefault(name, []).append(point)
-    return curves
-
-
-def our_curves() -> dict[str, list[Point]]:
-    """Return the τ sweep of `mars-tiny` on all tasks and on two of them."""
-    return {name: [Point(*point) for point in points] for name, points in OURS["curves"].items()}
+            name = f"paper, {row['scale']}, {CURVE['task']}, B = {CURVE['block_size']}"
+            point = (row["tau"], row["accuracy"] / 100, row["tokens_per_forward"])
+            named.setdefault(name, []).append(point)
+    return named | {f"mars-tiny, {name}": points for name, points in OURS["curves"].items()}

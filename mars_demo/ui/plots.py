@@ -8,7 +8,6 @@ import plotly.graph_objects as go
 from pandas import DataFrame, isna
 
 from mars_demo.evaluation.frontier import COLUMNS, Frontier
-from mars_demo.evaluation.paper_tables import Point
 
 _COLOURS = ("#2080c8", "#d2601a", "#0a8f6b", "#c0609a", "#b87300")  # on light and on dark pages
 _BELOW = {"annotation_position": "bottom right"}
@@ -53,13 +52,13 @@ def costs(measured: Sequence[Mapping]) -> go.Figure:
     return figure.add_hline(1, line_dash="dot", annotation_text=limit, **_BELOW)
 
 
-def curves(named: Mapping[str, Sequence[Point]]) -> go.Figure:
-    """Plot accuracy against tokens per forward, a line per name and a point per τ."""
+def curves(named: Mapping[str, Sequence[Sequence[float]]]) -> go.Figure:
+    """Plot accuracy against tokens per forward, a line per name, from points of τ and both."""
     x = "tokens per forward"
     rows = [
-        {"name": name, x: point.tokens_per_forward, "accuracy": point.accuracy, "τ": point.tau}
+        {"name": name, x: speed, "accuracy": accuracy, "τ": tau}
         for name, points in named.items()
-        for point in points
+        for tau, accuracy, speed in points
     ]
     return _by_tau(rows, x).update_xaxes(rangemode="tozero").update_yaxes(range=(0, 1.05))
 

@@ -45,9 +45,7 @@ def compared(number: int) -> dict[str, dict]:
     """Show a table of the paper and the same table measured here, with a chart if it sweeps τ."""
     plot = {"visible": False}
     if number == paper_tables.SWEEP:
-        curves = {f"paper, {name}": points for name, points in paper_tables.paper_curves().items()}
-        curves |= {f"mars-tiny, {name}": points for name, points in paper_tables.our_curves().items()}
-        plot = shown(value=plots.curves(curves))
+        plot = shown(value=plots.curves(paper_tables.curves()))
     return {"numbers": shown(value=both(number)), "plot": plot}
 
 

@@ -68,8 +68,9 @@ def opened(model: str | None, tasks: str):
 def choose(model: str, tasks: str):
     """Show another model's recorded results: on these prompts, or else on the first that have any."""
     frontiers = _recorded(model)
-    is_kept = tasks in frontiers or tasks == own_prompts.NAME
-    tasks = tasks if is_kept else next(iter(frontiers), tasks)
+    if tasks in frontiers or tasks == own_prompts.NAME:
+        return gr.skip(), *recorded(model, tasks)  # the visitor may have chosen others meanwhile
+    tasks = next(iter(frontiers), tasks)
     return tasks, *recorded(model, tasks)
 
 
