@@ -1,1 +1,1 @@
-"""Decoding: requests, the engine, acceptance, the strategies of the modes, and run records."""
+"""Decoding: requests, the strategies of the modes, answers, branches and the lens."""

@@ -103,8 +103,7 @@ def decode_batch(
             sequences.append(BatchSequence(checkpoint, prompt, request, cache, cache_block))
         except ValueError as error:
             raise ValueError(f"Prompt {number}: {error}") from error
-    more = cache_block if cache == "block" else 0
-    batch = _batch(checkpoint, sequences, size, more, continuous)
+    batch = _batch(checkpoint, sequences, size, continuous)
     return Decoding(sequences, batch, TITLES[cache].format(cache_block))
 
 
@@ -134,15 +133,11 @@ def finished(
 
 
 def _batch(
-    checkpoint: Checkpoint,
-    sequences: Collection[BatchSequence],
-    size: int,
-    more: int = 0,
-    continuous: bool = True,
+    checkpoint: Checkpoint, sequences: Collection[BatchSequence], size: int, continuous: bool = True
 ) -> Batch:
-    """Return a batch of these sequences, with room for the longest and `more` positions."""
+    """Return a batch of these sequences, with room for the longest."""
     longest = max(one.run.settings.prompt_tokens + one.request.max_new_tokens for one in sequences)
     window = max(one.request.window for one in sequences)
-    batch = Batch(checkpoint, size, columns(checkpoint, longest, window) + more, continuous)
+    batch = Batch(checkpoint, size, columns(checkpoint, longest, window), continuous)
     batch.waiting.extend(sequences)
     return batch
