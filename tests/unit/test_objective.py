@@ -106,15 +106,6 @@ class _Phases:
         return self.phases.pop(0)
 
 
-def test_ar_loss_equals_the_loss_of_transformers_on_the_answer(model):
-    sequence = conversation(5, 12)
-    labels = torch.tensor([[t if r else -100 for t, r in zip(sequence.ids, sequence.response)]])
-    expected = model(input_ids=torch.tensor([sequence.ids]), labels=labels).loss
-    losses = Objective()(model, one_per_row(ar, [sequence]))
-    torch.testing.assert_close(losses["loss"], expected)
-    assert "noisy" not in losses
-
-
 def test_block_phase_varies_between_answers():
     sequences = [conversation(4, 24, seed) for seed in range(40)]
     batch = one_per_row(mars, sequences, block_size=8, rng=random.Random(0))
@@ -143,11 +134,6 @@ def test_each_answer_of_a_conversation_has_its_own_blocks():
     assert batch.layout.ids[0].tolist() == sequence.ids + [MASK] * len(predicting)
     clean = [t for t in range(len(sequence.ids)) if batch.targets[0, t] != IGNORE]
     assert clean == [2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16]  # including the first token of each answer
-
-
-def test_fixed_blocks_begin_with_the_answer():
-    batch = one_per_row(mars, [conversation(4, 24)], block_size=8, fixed_blocks=True)
-    assert {start for *_, start in masks_of(batch)} == {4, 12, 20}
 
 
 TALKS = [  # written by the reference model, by another one, and by either
