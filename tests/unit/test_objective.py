@@ -136,6 +136,11 @@ def test_each_answer_of_a_conversation_has_its_own_blocks():
     assert clean == [2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16]  # including the first token of each answer
 
 
+def test_fixed_blocks_begin_with_the_answer():
+    batch = one_per_row(mars, [conversation(4, 24)], block_size=8, fixed_blocks=True)
+    assert {start for *_, start in masks_of(batch)} == {4, 12, 20}
+
+
 TALKS = [  # written by the reference model, by another one, and by either
     conversation(3, 7, 2, own=False),
     conversation(5, 30),
