@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from draft_models import truncated
 from greedy import check_same_passes, check_tokens, generate
+from random_models import ARCHITECTURES
 
 from mars_demo.core.messages import user
 from mars_demo.core.trace import Run
@@ -45,7 +46,8 @@ def requests(checkpoint):
 
 
 def test_follow_ups_equal_transformers_generate_on_the_whole_conversation(random_checkpoint):
-    for request in requests(random_checkpoint):
+    first = list(ARCHITECTURES).index(random_checkpoint.name)  # each architecture covers a third of them
+    for request in requests(random_checkpoint)[first::3]:
         conversation, messages = Conversation(random_checkpoint, request, "Be brief."), [SYSTEM]
         for turn, prompt in enumerate(PROMPTS):
             messages.append(user(prompt))

@@ -5,6 +5,7 @@ import json
 
 import pytest
 import torch
+from greedy import generate
 
 from mars_demo import cli, tasks
 from mars_demo.core.names import CHAT
@@ -21,14 +22,9 @@ def prompts(count: int) -> list[str]:
 def test_greedy_answers_equal_transformers(mars_tiny):
     """Answer prompts of different lengths in fewer batch slots, which finished sequences free."""
     encoded = [encode_prompt(mars_tiny.tokenizer, prompt) for prompt in prompts(8)]
-    ends = sorted(mars_tiny.end_ids)
-    expected = []
-    for ids in encoded:
-        output = mars_tiny.model.generate(
-            torch.tensor([ids]), do_sample=False, max_new_tokens=48, eos_token_id=ends
-        )[0, len(ids) :].tolist()
-        text = mars_tiny.tokenizer.decode(output, skip_special_tokens=True)
-        expected.append((text, output[-1] in ends))
+    answers = [generate(mars_tiny, ids, 48) for ids in encoded]
+    texts = mars_tiny.tokenizer.batch_decode(answers, skip_special_tokens=True)
+    expected = [(text, ids[-1] in mars_tiny.end_ids) for text, ids in zip(texts, answers)]
     assert mars_tiny.model.dtype == torch.float32 and {ended for _, ended in expected} == {True, False}
     assert distillation.generate(mars_tiny, encoded, 48, batch=3) == expected
 
