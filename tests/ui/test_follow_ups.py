@@ -41,10 +41,6 @@ def conversation(page: Page):
     return page.locator("#stage .conversation")
 
 
-def start_over(page: Page):
-    return page.locator('#stage [data-do="anew"]')
-
-
 @pytest.mark.full
 def test_turns_continue_from_the_lane_chosen_by_the_visitor(visit, mars_tiny, monkeypatch):
     page = visit(f"prompt={KILOMETERS}&mode=mars&tau=0.5")
@@ -101,7 +97,7 @@ def test_new_conversations_examples_and_recordings_start_over(visit):
     expect(prompt(page)).to_have_value(KILOMETERS)
     run(page)
     reply(page, "ar")
-    start_over(page).click()
+    page.locator('#stage [data-do="anew"]').click()
     expect(conversation(page)).to_be_hidden()
     expect(page.locator("#stage .lane")).to_have_count(0)
     expect(prompt(page)).to_be_focused()
