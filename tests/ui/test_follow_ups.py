@@ -1,9 +1,9 @@
 """Conversations on the Race tab."""
 
 import pytest
+from acts import unanswered
 from playwright.sync_api import Page, expect
 from race_tab import dismiss, is_ready, lane, prompt, race_to_the_end, records, run_button, toast
-from unanswered import unanswered
 
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
