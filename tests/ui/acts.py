@@ -1,11 +1,15 @@
 """Actions of a visitor that the tests of several tabs share."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
 SMALLEST = 11  # pixels of any text
 LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
+CALLS = re.compile("gradio_api/(run|queue/join)")
 
 
 def set_slider(page: Page, name: str, value: float) -> None:
@@ -50,3 +54,14 @@ def is_legible(page: Page, smallest: float = SMALLEST) -> None:
     legible = page.evaluate(LEGIBLE)
     assert (legible["texts"], legible["marks"]) == ([], [])
     assert legible["smallest"] >= [smallest], legible["smallest"]
+
+
+@contextmanager
+def unanswered(page: Page) -> Iterator[None]:
+    """Hold requests of the page to its handlers, and send them at the end in reverse order."""
+    waiting = []
+    page.route(CALLS, lambda route: waiting.append(route))
+    yield
+    for route in reversed(waiting):
+        route.continue_()
+    page.unroute(CALLS)

@@ -1,8 +1,9 @@
-"""Small made-up runs with known numbers, as the files that visitors drop on the stage."""
+"""Recorded runs, and small made-up runs with known numbers, as the files that visitors drop."""
 
 import re
 
-from mars_demo.core.trace import Pass, Run, Settings, Slot
+from mars_demo.core.trace import Pass, Run, Settings, Slot, read_text
+from mars_demo.show import recordings
 
 WORDS = "the quick brown fox jumps over the lazy dog and runs home again".split()
 
@@ -57,6 +58,11 @@ def run(mode: str, accepted: list[int], taus: list[float] | None = None, words=W
         at += count
     made = Run(settings, iter(passes))
     return made.finish()
+
+
+def recorded(name: str, mode: str) -> Run:
+    """Return a run of a recording."""
+    return next(run for run in read_text(recordings.recording(name)) if run.settings.mode == mode)
 
 
 def hash_of(text: str) -> int:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from on_stage import give, lane, put, says, token
 from playwright.sync_api import Page, expect
-from records import file_of
+from records import file_of, recorded
 
 from mars_demo.core.modes import MODES
-from mars_demo.core.trace import Run, read_runs
+from mars_demo.core.trace import Run
 from mars_demo.decoding.branching import branch, prediction
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
@@ -18,15 +18,6 @@ from mars_demo.show import recordings
 
 RUN = "too-low"  # a recorded run of mars-tiny at τ = 0.5
 TITLE = MODES["mars"].title
-
-
-def text_of(recording: str) -> str:
-    return (recordings.FOLDER / f"{recording}.jsonl").read_text("utf-8")
-
-
-def recorded(mode: str) -> Run:
-    runs = read_runs(text_of(RUN).splitlines())
-    return next(run for run in runs if run.settings.mode == mode)
 
 
 def inspect(page: Page, name: str, index: int) -> None:
@@ -74,7 +65,7 @@ def alone(checkpoint, run: Run, at: int, instead) -> Run:
 
 @pytest.mark.full
 def test_a_candidate_continues_in_a_new_lane_and_its_url_reopens_it(visit, mars_tiny):
-    page, run = opened(visit), recorded("mars")
+    page, run = opened(visit), recorded(RUN, "mars")
     inspect(page, "mars", 5)
     expect(page.locator(".candidates .taken")).to_have_count(1)
     go_on(page)
@@ -100,7 +91,7 @@ def test_a_candidate_continues_in_a_new_lane_and_its_url_reopens_it(visit, mars_
 
 @pytest.mark.full
 def test_a_typed_text_replaces_the_lane_and_past_runs_lead_back(visit, mars_tiny):
-    page, run = opened(visit), recorded("mars")
+    page, run = opened(visit), recorded(RUN, "mars")
     inspect(page, "mars", 3)
     page.locator('[name="branch-as"][value="replace"]').check()
     page.locator(".instead-text").fill(" <b>tea</b>")
@@ -130,9 +121,9 @@ def test_a_typed_text_replaces_the_lane_and_past_runs_lead_back(visit, mars_tiny
 
 @pytest.mark.full
 def test_an_impossible_branch_leaves_the_stage_unchanged(visit):
-    foreign = replace(recorded("mars").settings, model="<img src=x onerror=alert(1)>")
+    foreign = replace(recorded(RUN, "mars").settings, model="<img src=x onerror=alert(1)>")
     page = opened(visit)
-    give(page, file_of(Run(foreign, iter(recorded("mars").passes)).finish()))
+    give(page, file_of(Run(foreign, iter(recorded(RUN, "mars").passes)).finish()))
     expect(page.locator(".lane")).to_have_count(1)
     inspect(page, "mars", 2)
     page.locator('[data-do="instead"]').click()
@@ -148,7 +139,7 @@ def test_an_impossible_branch_leaves_the_stage_unchanged(visit):
 
 @pytest.mark.full
 def test_the_inspector_shows_earlier_guesses_and_the_ar_probability(visit, mars_tiny):
-    page, run = opened(visit), recorded("mars")
+    page, run = opened(visit), recorded(RUN, "mars")
     ids, start = run.token_ids, 0
     guesses = {}
     for step in run.passes:
@@ -196,7 +187,7 @@ def test_a_file_contains_branches(stage, mars_tiny):
 
 
 def test_two_files_are_compared_side_by_side(stage):
-    texts = [text_of(RUN), text_of("table")]
+    texts = [(recordings.FOLDER / f"{name}.jsonl").read_text("utf-8") for name in (RUN, "table")]
     give(stage, *texts)
     arrived(stage, 4)
     names = [f"{MODES[mode].title} ({race})" for mode in ("ar", "mars") for race in "AB"]

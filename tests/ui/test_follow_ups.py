@@ -1,9 +1,9 @@
 """Conversations on the Race tab."""
 
 import pytest
+from acts import unanswered
 from playwright.sync_api import Page, expect
 from race_tab import dismiss, is_ready, lane, prompt, race_to_the_end, records, run_button, toast
-from unanswered import unanswered
 
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
@@ -39,10 +39,6 @@ def reply(page: Page, mode: str) -> None:
 
 def conversation(page: Page):
     return page.locator("#stage .conversation")
-
-
-def start_over(page: Page):
-    return page.locator('#stage [data-do="anew"]')
 
 
 @pytest.mark.full
@@ -101,7 +97,7 @@ def test_new_conversations_examples_and_recordings_start_over(visit):
     expect(prompt(page)).to_have_value(KILOMETERS)
     run(page)
     reply(page, "ar")
-    start_over(page).click()
+    page.locator('#stage [data-do="anew"]').click()
     expect(conversation(page)).to_be_hidden()
     expect(page.locator("#stage .lane")).to_have_count(0)
     expect(prompt(page)).to_be_focused()

@@ -6,17 +6,11 @@ from urllib.parse import urlsplit
 import pytest
 from on_stage import says
 from playwright.sync_api import Page, expect
+from records import recorded
 
-from mars_demo.core.trace import read_runs
-from mars_demo.show import recordings
 from mars_demo.ui.tabs import learn
 
 CHAPTER = next(chapter for chapter in learn.CHAPTERS if chapter["element"]["kind"] == "lens")
-
-
-def recorded(lane: str):
-    runs = read_runs(recordings.recording("bus").splitlines()[1:])
-    return next(run for run in runs if run.settings.mode == lane)
 
 
 def cell(page: Page, layer: int, slot: int, of: str = "#lens"):
@@ -53,7 +47,7 @@ def sent_to_mask(visit):
 )
 def test_a_forward_of_a_race_is_shown_layer_by_layer(sent_to_mask, lane):
     """Expect a column per slot of the record, headed by its token; the output row equals the record."""
-    page, step = sent_to_mask(lane, 3), recorded(lane).passes[2]
+    page, step = sent_to_mask(lane, 3), recorded("bus", lane).passes[2]
     expect(page.locator("#lens .lens")).to_be_hidden()
     look_inside(page)
     labels = [slot.text.replace(" ", "␣") for slot in step.slots]
@@ -116,7 +110,7 @@ def test_the_lens_is_part_of_the_url_and_follows_the_controls(sent_to_mask, visi
 
 @pytest.mark.full
 def test_the_chapter_shows_another_forward_with_its_slider(visit):
-    page, run = visit(f"tab=learn&chapter={CHAPTER['id']}"), recorded("mars")
+    page, run = visit(f"tab=learn&chapter={CHAPTER['id']}"), recorded("bus", "mars")
     assert CHAPTER["element"]["forwards"] == len(run.passes)
     heads = page.locator("#lesson-lens thead tr").nth(2).locator(".head")
     for number in (CHAPTER["element"]["forward"], 5, len(run.passes)):

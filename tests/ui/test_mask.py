@@ -9,10 +9,9 @@ from xml.etree import ElementTree
 import pytest
 from acts import choose, fits, is_open, saved, set_slider
 from playwright.sync_api import Page, expect
+from records import recorded
 
 from mars_demo.core.assets import ASSETS
-from mars_demo.core.trace import read_runs
-from mars_demo.show import recordings
 from mars_demo.ui.mask_settings import SENTENCE
 from mars_demo.ui.masks import KINDS, Sentence, draw
 
@@ -154,8 +153,7 @@ def test_sliders_are_limited_by_model_and_sentence_and_enabled_where_used(open_t
     "lane", [pytest.param(lane, marks=pytest.mark.full) for lane in ("lossless", "ar", "mars")]
 )
 def test_a_forward_of_the_stage_sets_the_controls_and_the_url(visit, lane):
-    runs = read_runs(recordings.recording("bus").splitlines()[1:])
-    run = next(run for run in runs if run.settings.mode == lane)
+    run = recorded("bus", lane)
     before, step = run.passes[:2], run.passes[2]
     drafts = step.drafts or 0
     text = run.settings.prompt_tokens + sum(one.accepted for one in before)

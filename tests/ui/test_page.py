@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import httpx
 import pytest
-from acts import set_slider
+from acts import set_slider, unanswered
 from playwright.sync_api import Page, expect
 from race_tab import (
     count,
@@ -28,7 +28,6 @@ from race_tab import (
     toast,
     verdict,
 )
-from unanswered import unanswered
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request

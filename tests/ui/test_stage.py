@@ -9,9 +9,9 @@ import pytest
 from acts import saved
 from on_stage import PAUSED, PLAYING, caption, lane, put, says, shown, token
 from playwright.sync_api import Locator, Page, expect
-from records import WORDS, file_of, race, run, slowed
+from records import WORDS, file_of, race, recorded, run, slowed
 
-from mars_demo.core.trace import Run, read_text
+from mars_demo.core.trace import Run
 from mars_demo.show import recordings
 from mars_demo.ui.page import App
 from mars_demo.ui.racing import record
@@ -166,9 +166,8 @@ def test_a_lossless_window_marks_verified_drafts(stage):
 
 def test_tokens_of_n_gram_drafts_have_a_dotted_line_and_a_word(stage):
     put(stage, recordings.recording("quoting"))
-    runs = read_text(recordings.recording("quoting"))
-    run = next(run for run in runs if run.settings.mode == "lossless")
-    accepted = [slot for step in run.passes for slot in step.slots[: step.accepted]]
+    steps = recorded("quoting", "lossless").passes
+    accepted = [slot for step in steps for slot in step.slots[: step.accepted]]
     side = lane(stage, "lossless")
     tokens = side.locator(".token.copied")
     expect(tokens).to_have_text([slot.text for slot in accepted if slot.source == "copy"])

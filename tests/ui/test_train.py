@@ -34,16 +34,12 @@ def open_tab(visit, monkeypatch):
     def open_it(steps: int = 3) -> Page:
         page = visit("tab=train")
         expect(page.locator("#base input")).to_have_value("ar-tiny")
-        set_steps(page, steps)
+        page.locator("#steps input[type=number]").fill(str(steps))
+        page.locator("#steps input[type=number]").press("Enter")
         page.locator("#watched textarea").fill("How many meters is 3 kilometers?")
         return page
 
     return open_it
-
-
-def set_steps(page: Page, steps: int) -> None:
-    page.locator("#steps input[type=number]").fill(str(steps))
-    page.locator("#steps input[type=number]").press("Enter")
 
 
 def playhead(page: Page):
