@@ -109,7 +109,7 @@ def _mars(text: Conversation, sentence: Sentence) -> TwoStreams:
 
 
 def _diffusion(text: Conversation, sentence: Sentence) -> TwoStreams:
-    rng = random.Random(sentence.seed)
+    rng = random.Random(sentence.seed or 0)  # it also chooses which tokens are masks, in any phase
     return two_streams.diffusion(text, sentence.block_size, sentence.mask_id, rng)
 
 

@@ -64,7 +64,9 @@ def test_rows_have_their_block_target_and_offset():
 
 
 def test_a_block_diffusion_mask_predicts_its_own_position():
-    picture = training("block-diffusion", list(range(10, 22)), 4, 4, 0)
+    picture = training("block-diffusion", list(range(10, 22)), 4, 4)
+    again = [training("block-diffusion", list(range(10, 22)), 4, 4) for _ in range(5)]
+    assert {other.line() for other in again} == {picture.line()}  # a redrawn picture stays the same
     masks = [cell for cell in picture.rows if cell.label == "MASK"]
     assert masks and all(cell.target == f"<{10 + cell.position}>" for cell in masks)
 
