@@ -3,8 +3,11 @@
 import inspect
 import json
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 from gradio.utils import get_space
@@ -21,7 +24,7 @@ from mars_demo.ui.hosting.response_cache import ResponseCache
 from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.lessons import CHAPTERS
-from mars_demo.ui.race_settings import MODES, recorded_runs
+from mars_demo.ui.race_settings import MODES, first, recorded_runs
 from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
 from mars_demo.ui.warm_up import warm_up
 
@@ -115,9 +118,10 @@ class App(gr.Blocks):
         )
 
     def queue(self, *settings, **more):
-        """Queue calls as Gradio does, but poll less often."""
+        """Queue calls as Gradio does; poll less often, and drop messages to visitors who have left."""
         super().queue(*settings, **more)
         self._queue.sleep_when_free = POLLING
+        self._queue.send_message = _to_present_visitors(self._queue.send_message)
         return self
 
     def block_thread(self) -> None:
@@ -147,6 +151,30 @@ class App(gr.Blocks):
         if len(inputs) < len(block_fn.inputs):
             needed = f"{len(block_fn.inputs)} values are needed ({', '.join(parameters)})"
             raise gr.Error(f"{needed}, not {len(inputs)}.", print_exception=False)
+
+    def get_api_info(self, *settings, **more):
+        """Return Gradio's description of the API with runnable examples.
+
+        Gradio's own have "..." for optional parameters and for the prompt.
+        """
+        info = super().get_api_info(*settings, **more)
+        endpoints = info["named_endpoints"].values()
+        for parameter in (one for endpoint in endpoints for one in endpoint["parameters"]):
+            if parameter["parameter_has_default"]:
+                parameter["example_input"] = parameter["parameter_default"]
+            elif parameter["parameter_name"] == "prompt":
+                parameter["example_input"] = first()[0]
+        return info
+
+
+def _to_present_visitors(send: Callable[..., None]) -> Callable[..., None]:
+    """Wrap the sender of Gradio's queue: drop messages to visitors who have just left."""
+
+    def sending(event: Any, message: Any) -> None:
+        with suppress(KeyError):
+            send(event, message)
+
+    return sending
 
 
 def link_names() -> dict[str, list[str]]:
