@@ -116,6 +116,18 @@ def test_only_an_adaptive_request_without_a_window_adapts(mars_tiny, mode):
     assert [step.positions for step in unmeasured.passes] == positions[1]
 
 
+def test_the_window_follows_the_masks_that_were_accepted(mars_tiny):
+    checkpoint = replace(mars_tiny, costs=STEEP)
+    request = Request("mars", 0.9, adaptive=True)
+    run = decode(checkpoint, PROMPTS[0], request).finish()
+    chosen, windows = Pace(checkpoint, request.fitted(checkpoint)), []
+    for step in run.passes:
+        windows.append(len(step.slots))
+        assert windows[-1] == chosen.masks + 1
+        chosen.saw(step.accepted - 1, windows[-1] - 1)
+    assert len(set(windows)) > 1
+
+
 def test_tau_1_needs_no_masks(mars_tiny):
     checkpoint = replace(mars_tiny, costs=FLAT)
     run = decode(checkpoint, PROMPTS[0], Request("mars", 1.0, adaptive=True)).finish()
