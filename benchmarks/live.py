@@ -31,7 +31,13 @@ from mars_demo.static.onnx_model import DESCRIPTION
 
 FILE = "live.json"
 PROMPTS = {CHAT: 4}  # of a slow model; otherwise all
-METHODS = {"ar": ("ar", 1.0), "mars τ = 0.95": ("mars", 0.95), "lossless": ("lossless", 1.0)}
+METHODS = {  # mode, τ, and whether windows are adaptive, as on the page
+    "ar": ("ar", 1.0, False),
+    "mars τ = 0.95": ("mars", 0.95, False),
+    "mars τ = 0.95, adaptive": ("mars", 0.95, True),
+    "lossless": ("lossless", 1.0, False),
+    "lossless, adaptive": ("lossless", 1.0, True),
+}
 
 # Load a model in a worker and run races; return the lines of each.
 RUN_RACES = """async ([worker, model, races, device]) => {
@@ -120,9 +126,15 @@ def of_model(browser: Browser, files: Path, model: str, rounds: int, max_new_tok
     examples = [example["prompt"] for example in read_json("prompts.json") if example["model"] == model]
     prompts = examples[: PROMPTS.get(model)]
     races = [
-        {"prompt": prompt, "modes": [mode], "tau": tau, "maxNewTokens": max_new_tokens}
+        {
+            "prompt": prompt,
+            "modes": [mode],
+            "tau": tau,
+            "maxNewTokens": max_new_tokens,
+            "adaptive": adaptive,
+        }
         for prompt in prompts
-        for mode, tau in METHODS.values()
+        for mode, tau, adaptive in METHODS.values()
     ]
     folder = files / "models" / model
     page = browser.new_page()

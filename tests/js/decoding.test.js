@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { accepted } from "../../mars_demo/show/components/acceptance.js";
 import { Answer } from "../../mars_demo/static/live/worker/answer.js";
 import { drive, lossless, windowStrategy } from "../../mars_demo/static/live/worker/decoding.js";
+import { Pace } from "../../mars_demo/static/live/worker/pace.js";
 import { END, letters, losslessPasses, MASK, TinyEngine, windowPasses } from "./model.js";
 
 const PROMPTS = ["?", "Ask", "abcabcabc", "Zebra, zebra", "what is it?", "0123456789", "MARS mars MARS"];
@@ -10,7 +11,7 @@ const PROMPTS = ["?", "Ask", "abcabcabc", "Zebra, zebra", "what is it?", "012345
 /** Return the passes of a strategy on a prompt, and its engine. */
 async function decoded(strategy, prompt, { slots, tau = null, limit }) {
   const [engine, answer] = [new TinyEngine(), new Answer(letters, new Set([END]), limit)];
-  const request = { window: slots, tau: () => tau, maskId: MASK };
+  const request = { pace: new Pace("mars", slots, null), tau: () => tau, maskId: MASK };
   const passes = [];
   for await (const pass of drive(engine, strategy(answer, prompt, request))) passes.push(pass);
   return { passes, engine };

@@ -4,6 +4,7 @@ import * as ort from "onnxruntime-web";
 import { Answer } from "../../mars_demo/static/live/worker/answer.js";
 import { drive, lossless, windowStrategy } from "../../mars_demo/static/live/worker/decoding.js";
 import { Engine } from "../../mars_demo/static/live/worker/engine.js";
+import { Pace } from "../../mars_demo/static/live/worker/pace.js";
 import { END, letters, logitsOf, MASK, predicted, TinyEngine } from "./model.js";
 
 const [HEADS, WIDTH] = [2, 3];
@@ -49,7 +50,7 @@ class TinySession {
 /** Return the passes of a strategy on an engine, without times. */
 async function passesOf(strategy, engine, prompt, limit) {
   const answer = new Answer(letters, new Set([END]), limit);
-  const request = { window: 9, tau: () => 0.6, maskId: MASK };
+  const request = { pace: new Pace("mars", 9, null), tau: () => 0.6, maskId: MASK };
   const passes = [];
   for await (const { ms, model_ms, read_ms, ...pass } of drive(engine, strategy(answer, prompt, request))) {
     assert.ok(ms >= model_ms + read_ms);

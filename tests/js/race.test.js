@@ -61,6 +61,23 @@ test("a race gives the lines of whole runs", async () => {
   assert.equal(engines.length, 3);
 });
 
+test("windows are fixed, or adapt to the costs of the model's forwards", async () => {
+  const costs = [
+    [1, 1],
+    [3, 21],
+    [5, 41],
+  ]; // masks never pay
+  const masks = async (adaptive) => {
+    const model = { ...modelOf({ end_ids: [] }).model, costs };
+    return byLane(await raced(model, { adaptive })).map((lines) => {
+      const slots = lines.slice(1, -1).map(({ slots }) => slots.filter(({ source }) => source === "mask"));
+      return Math.max(...slots.map(({ length }) => length));
+    });
+  };
+  assert.deepEqual(await masks(true), [0, 0, 0]);
+  assert.deepEqual(await masks(false), [0, 4, 8]); // verified ones, and those to verify
+});
+
 test("the run whose clock is behind takes the next forward", async () => {
   const lines = await raced(modelOf().model);
   const clocks = Object.fromEntries(ALL.map((lane) => [lane, 0]));

@@ -114,6 +114,7 @@ function run() {
       tau: tau(),
       watched: page(".watched").checked,
       maxNewTokens: live.tokens,
+      adaptive: true,
     },
   });
 }

@@ -1,4 +1,4 @@
-// The decoding loop: AR, MARS and lossless MARS with a fixed window, as in mars_demo/decoding. A strategy is
+// The decoding loop: AR, MARS and lossless MARS, as in mars_demo/decoding. A strategy is
 // a generator that asks for a forward, receives its readings, and answers with a pass.
 
 import { accepted, countVerified, several } from "../../../show/components/acceptance.js";
@@ -7,6 +7,7 @@ import { marked, read } from "./reading.js";
 
 /**
  * @typedef {import("./answer.js").Answer} Answer
+ * @typedef {import("./pace.js").Pace} Pace
  * @typedef {import("./reading.js").Reading} Reading
  * @typedef {import("../../../show/components/record.js").Pass} Pass
  */
@@ -24,7 +25,7 @@ import { marked, read } from "./reading.js";
 /**
  * The settings of a run.
  * @typedef {object} Request
- * @property {number} window slots per forward
+ * @property {Pace} pace the masks of each forward
  * @property {() => number | null} tau the threshold, read again at each forward; null accepts one slot
  * @property {number} maskId
  */
@@ -64,7 +65,7 @@ export function verification(tokens, drafts, masks, maskId, past = 0) {
 // --------------------------------------------------------------------------------------- strategies
 
 /**
- * Compute the newly accepted tokens and window - 1 masks in each forward; AR is the case of one slot.
+ * Compute the newly accepted tokens and masks in each forward; AR is the case without masks.
  *
  * Masks never stay in the cache. The last real token predicts slot 1, which is always accepted. At τ = 1 no
  * other slot can be accepted, so there are no masks.
@@ -73,22 +74,23 @@ export function verification(tokens, drafts, masks, maskId, past = 0) {
  * @param {Request} request
  * @returns {Strategy}
  */
-export function* windowStrategy(answer, promptIds, { window: slots, tau, maskId }) {
+export function* windowStrategy(answer, promptIds, { pace, tau, maskId }) {
   let [added, past] = [promptIds, 0];
   while (!answer.stop) {
     answer.begin();
     const threshold = tau();
     // Do not compute slots that cannot be accepted.
-    const masks = several(threshold) ? Math.min(slots, answer.room) - 1 : 0;
+    const masks = several(threshold) ? Math.min(pace.masks, answer.room - 1) : 0;
     const layout = verification(added, [], masks, maskId, past);
     /** @type {Reading[]} */
     const readings = yield { layout, first: added.length - 1 };
     const scores = readings.map(({ score }) => score);
-    const step = answer.step(
-      [readings[0], ...marked(readings.slice(1), "mask")],
-      accepted(scores, threshold),
-      { positions: layout.ids.length, tau: threshold },
-    );
+    const count = accepted(scores, threshold);
+    pace.saw(count - 1, masks);
+    const step = answer.step([readings[0], ...marked(readings.slice(1), "mask")], count, {
+      positions: layout.ids.length,
+      tau: threshold,
+    });
     yield { step, keep: added.length };
     past += added.length;
     added = answer.ids.slice(-step.accepted);
@@ -107,7 +109,7 @@ export function* windowStrategy(answer, promptIds, { window: slots, tau, maskId 
  * @param {Request} request
  * @returns {Strategy}
  */
-export function* lossless(answer, promptIds, request) {
+export function* lossless(answer, promptIds, { pace, maskId }) {
   const lookup = new PromptLookup(promptIds);
   /** @type {Reading[]} */
   let draft = [];
@@ -116,14 +118,16 @@ export function* lossless(answer, promptIds, request) {
   let room = answer.room - 1;
   while (!answer.stop) {
     answer.begin();
-    const masks = masksFor(request, room);
+    const masks = Math.max(0, Math.min(pace.masks, room));
     const drafted = draft.map(({ token }) => token);
-    const layout = verification(fresh, drafted, masks, request.maskId, past);
+    const layout = verification(fresh, drafted, masks, maskId, past);
     /** @type {Reading[]} */
     const readings = yield { layout, first: fresh.length - 1 };
     const checked = draft.length;
     const own = readings.slice(0, checked + 1);
     const verified = countVerified(draft, own);
+    if (draft[0]?.source === "mask") pace.saw(verified, checked);
+    else pace.saw(0, 0);
     const slots = own.slice(0, verified).map((slot, place) => ({ ...slot, source: draft[place].source }));
     slots.push(own[verified]);
     // The masks come after all drafts: they predict the continuation only if all are accepted.
@@ -142,13 +146,6 @@ export function* lossless(answer, promptIds, request) {
     fresh = answer.ids.slice(-1);
   }
 }
-
-/**
- * Return the number of masks of a forward in `lossless`, if `room` more tokens can be drafted.
- * @param {Request} request
- * @param {number} room
- */
-const masksFor = ({ window: slots }, room) => Math.max(0, Math.min(slots - 1, room));
 
 // ------------------------------------------------------------------------------------------ driving
 

@@ -4,6 +4,7 @@
 import { line } from "../../../show/components/record.js";
 import { Answer } from "./answer.js";
 import { drive, lossless, verification, windowStrategy } from "./decoding.js";
+import { Pace } from "./pace.js";
 import { Refusal } from "./refusal.js";
 import { Run } from "./run.js";
 
@@ -11,6 +12,7 @@ import { Run } from "./run.js";
  * @typedef {import("./decoding.js").Engine} Engine
  * @typedef {import("./engine.js").Description} Description
  * @typedef {import("./knobs.js").Knobs} Knobs
+ * @typedef {import("./pace.js").Costs} Costs
  * @typedef {import("./tokens.js").Tokens} Tokens
  */
 
@@ -21,6 +23,7 @@ import { Run } from "./run.js";
  * @property {string} device wasm or webgpu
  * @property {Pick<Tokens, "encodePrompt" | "decode" | "name">} tokens
  * @property {() => Engine} newEngine return an engine with an empty KV cache
+ * @property {Costs | null} costs null on a GPU, where positions hardly cost time
  */
 
 /**
@@ -28,6 +31,7 @@ import { Run } from "./run.js";
  * @property {string} prompt
  * @property {string[]} modes
  * @property {number} maxNewTokens
+ * @property {boolean} [adaptive] whether windows adapt to the costs of forwards
  */
 
 /** @typedef {{ strategy: typeof lossless, usesTau: boolean, window: (largest: number) => number }} Mode */
@@ -92,8 +96,8 @@ async function warm(/** @type {Engine} */ engine) {
  * @param {RaceRequest} request
  * @param {Knobs} knobs
  */
-function prepare({ description, device, tokens, newEngine }, request, knobs) {
-  const { prompt, modes, maxNewTokens } = request;
+function prepare({ description, device, tokens, newEngine, costs }, request, knobs) {
+  const { prompt, modes, maxNewTokens, adaptive } = request;
   check(prompt);
   const promptIds = tokens.encodePrompt(prompt);
   const room = description.context - promptIds.length;
@@ -106,7 +110,8 @@ function prepare({ description, device, tokens, newEngine }, request, knobs) {
     const mode = MODES[name];
     const [window, tau] = [mode.window(description.window), () => (mode.usesTau ? knobs.tau : null)];
     const answer = new Answer(tokens, new Set(description.end_ids), Math.min(maxNewTokens, room));
-    const strategy = mode.strategy(answer, promptIds, { window, tau, maskId: description.mask_id });
+    const pace = new Pace(name, window, adaptive ? costs : null);
+    const strategy = mode.strategy(answer, promptIds, { pace, tau, maskId: description.mask_id });
     const settings = {
       mode: name,
       model: description.name,

@@ -10,6 +10,7 @@ import { Tokenizer } from "@huggingface/tokenizers";
 import { Engine, openSession } from "./engine.js";
 import { fetchFiles, fetchJson } from "./files.js";
 import { Knobs } from "./knobs.js";
+import { measured } from "./pace.js";
 import { race } from "./race.js";
 import { Refusal, sentenceOf } from "./refusal.js";
 import { Tokens } from "./tokens.js";
@@ -82,11 +83,13 @@ async function load(url, device) {
   const weights = parts.map((path, index) => ({ path, data: others[index] }));
   const session = await openSession(ort, graph, weights, device);
   ort.env.wasm.wasmBinary = undefined; // it has been compiled
+  const newEngine = () => new Engine(ort, session, description);
   model = {
     description,
     device,
     tokens: new Tokens(Tokenizer, content, config, description),
-    newEngine: () => new Engine(ort, session, description),
+    newEngine,
+    costs: device === "wasm" ? await measured(newEngine(), description.window - 1) : null,
   };
   postMessage({ ready: description });
 }
