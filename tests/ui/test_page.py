@@ -371,10 +371,12 @@ def test_a_phone_shows_everything_without_scrolling_sideways(visit):
     is_ready(page)
     paper = page.get_by_role("link", name="Paper: arXiv 2604.07023")
     expect(paper).to_have_attribute("href", "https://arxiv.org/abs/2604.07023")
-    selectors = ("#prompt", "#examples", "#run", "#stage", "#advanced")
+    selectors = ("#prompt", "#examples", "#run", "#stage", "#model", "#advanced")
     tops = [page.locator(selector).bounding_box()["y"] for selector in selectors]
     assert tops == sorted(tops)
     assert page.locator("#examples").bounding_box()["height"] < 60  # one line
+    field = page.get_by_label("Prompt", exact=True)
+    assert field.evaluate("field => field.scrollHeight <= field.clientHeight")  # its end is in view
     race_to_the_end(page)
     lane(page, "mars").locator(".token").first.hover()
     expect(page.locator("#stage .card")).to_be_visible()
