@@ -36,11 +36,12 @@ ATTRIBUTION = (
     "weights, trained further as described below and rounded to 8 bits, its mask token, and its "
     "configuration files."
 )
-# Three answers to skills have about as many tokens as one of the base's own answers.
+# Three answers to skills have about as many tokens as one of the base's own answers. An hour with six, and
+# own answers cut short, taught more skills, but the model then followed fewer instructions.
 DATA = "skills+skills+skills+{chat}"
 # The clean stream learns skills by cross-entropy and matches the base's distributions on its answers.
 AR = {
-    "objective": "ar", "reference_weight": 6.0, "learning_rate": 2e-4, "muon_learning_rate": 6e-4,
+    "objective": "ar", "reference_weight": 10.0, "learning_rate": 2e-4, "muon_learning_rate": 6e-4,
     "lr_scheduler_kwargs": {"min_lr_rate": 0.02}, "max_length": 400, "compile": True,
 }  # fmt: skip
 MARS = AR | {"objective": "mars", "slot_decay": 0.9}
