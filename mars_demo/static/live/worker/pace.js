@@ -10,13 +10,16 @@ import { read } from "./reading.js";
  */
 
 const CONTEXT = 64; // cached positions before a measured forward
-const ROUNDS = 5; // measured forwards of each size, after one that includes one-time work
+const ROUNDS = 10; // measured forwards of each size
 const MEMORY = 0.95; // decay of past acceptance per forward; so a narrow window is widened again now and then
 
 // ------------------------------------------------------------------------------- costs of forwards
 
 /**
  * Return the costs of a model's forwards: of 1, half of, and all positions of a block.
+ *
+ * Each is the shortest of its rounds: in a browser that has just loaded a model, other work makes many
+ * forwards several times as long.
  * @param {Engine} engine with an empty KV cache
  * @param {number} masks of a block
  * @returns {Promise<Costs>}
@@ -24,12 +27,11 @@ const MEMORY = 0.95; // decay of past acceptance per forward; so a narrow window
 export async function measured(engine, masks) {
   const sizes = [1, 1 + (masks >> 1), 1 + masks];
   await milliseconds(engine, CONTEXT, 0, CONTEXT);
-  /** @type {number[][]} */
-  const times = sizes.map(() => []);
-  for (let round = 0; round <= ROUNDS; round++)
+  const shortest = sizes.map(() => Infinity);
+  for (let round = 0; round < ROUNDS; round++)
     for (const [index, size] of sizes.entries())
-      times[index].push(await milliseconds(engine, size, CONTEXT));
-  return sizes.map((size, index) => [size, median(times[index].slice(1))]);
+      shortest[index] = Math.min(shortest[index], await milliseconds(engine, size, CONTEXT));
+  return sizes.map((size, index) => [size, shortest[index]]);
 }
 
 /** Return the time to compute and read a forward, of which `keep` positions stay cached. */
@@ -44,10 +46,6 @@ async function milliseconds(
   engine.commit(keep);
   return performance.now() - started;
 }
-
-/** Return the middle of an odd number of values. */
-const median = (/** @type {number[]} */ values) =>
-  values.toSorted((one, two) => one - two)[values.length >> 1];
 
 /**
  * Return the cost of k positions relative to 1: the line through the measured costs.
@@ -119,11 +117,12 @@ export class Pace {
   constructor(mode, largest, costs) {
     this.prior = PRIORS[mode];
     this.largest = largest;
-    this.cost = costs && costOf(costs);
+    this.costs = this.prior ? costs : null;
+    this.cost = this.costs && costOf(this.costs);
   }
 
   get masks() {
-    if (!this.cost || !this.prior) return this.largest - 1;
+    if (!this.cost) return this.largest - 1;
     const { speed, accepted, decided } = this.prior;
     const rate = (this.#accepted + accepted) / (this.#decided + decided);
     let [best, slots] = [0, 1];

@@ -124,6 +124,7 @@ function prepare({ description, device, tokens, newEngine, costs }, request, kno
       dtype: description.dtype,
       max_new_tokens: maxNewTokens,
       criterion: "probability",
+      costs: pace.costs ?? undefined,
       run: randomHex(),
       schema: 2,
       raw: description.raw || undefined,
