@@ -1,5 +1,6 @@
 // What a run's speed is made of: the cost of its forwards, what they accepted, and estimates for other
-// windows. No drawing here. c(k), the cost of a forward of k positions, is measured in decoding/pace.py.
+// windows. No drawing here. c(k), the cost of a forward of k positions, is measured by decoding/pace.py and the
+// live page's pace.js.
 
 import { allowsOtherTau } from "./passes.js";
 
@@ -30,7 +31,7 @@ export function sizesOf(run) {
 // -------------------------------------------------------------------------------------------- costs
 
 /**
- * Return the points of c(k) that the server measured, or those of the race: the median of the baseline's
+ * Return the measured points of c(k), or those of the race: the median of the baseline's
  * forwards of 1 position, and the mean of the run's forwards. Return null if the cost of 1 position is unknown.
  */
 export function costPoints(run, baseline) {

@@ -75,14 +75,18 @@ function tokensOf(/** @type {number} */ slots, /** @type {number} */ rate) {
   return tokens;
 }
 
-/** @type {Speed} */
+/**
+ * Return the speed of `mars`, which computes its masks and the previously accepted tokens.
+ * @type {Speed}
+ */
 export function ofWindow(slots, rate, cost) {
   const tokens = tokensOf(slots, rate);
   return tokens / cost(slots - 1 + tokens);
 }
 
 /**
- * A rejected draft leaves no drafts for the next forward, which accepts one token.
+ * Return the speed of `lossless`. A rejected draft leaves no drafts for the next forward, which accepts one
+ * token.
  * @type {Speed}
  */
 export function ofLossless(slots, rate, cost) {
@@ -102,8 +106,8 @@ const PRIORS = {
 };
 
 /**
- * The number of masks of the forwards of one answer: that of the window with the highest expected speed,
- * given the answer's acceptance so far; without costs always that of the largest window.
+ * The pace of one answer: its forwards have the masks of the window with the highest expected speed, given
+ * the acceptance so far, or without costs those of the largest window.
  */
 export class Pace {
   #accepted = 0;
