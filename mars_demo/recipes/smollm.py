@@ -41,7 +41,7 @@ ATTRIBUTION = (
 DATA = "skills+skills+skills+{chat}"
 # The clean stream learns skills by cross-entropy and matches the base's distributions on its answers.
 AR = {
-    "objective": "ar", "reference_weight": 10.0, "learning_rate": 2e-4, "muon_learning_rate": 6e-4,
+    "objective": "ar", "reference_weight": 12.0, "learning_rate": 2e-4, "muon_learning_rate": 6e-4,
     "lr_scheduler_kwargs": {"min_lr_rate": 0.02}, "max_length": 400, "compile": True,
 }  # fmt: skip
 MARS = AR | {"objective": "mars", "slot_decay": 0.9}

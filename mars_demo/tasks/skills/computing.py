@@ -25,7 +25,7 @@ def _calculation(rng: random.Random, unseen: bool) -> Example:
     source, phrasing = sources.pick(rng, unseen), asks.pick(rng, unseen)
     labels = LABELS[source["labels"]] if sources is TEXT.series else source["labels"]
     labels = rng.sample(labels, rng.randint(3, min(5, len(labels))))
-    counts = dict(zip(labels, rng.sample(range(2, 61), len(labels))))
+    counts = dict(zip(labels, rng.sample(range(2, 21), len(labels))))
     pair = rng.sample(labels, 2)
     x, y = pair if sign == "+" else sorted(pair, key=counts.get, reverse=True)
     fields = {"x": x, "y": y} | dict(zip("vw", pair))  # of v and w, either may be larger

@@ -15,7 +15,7 @@ CHANGES = {
     "backwards": lambda items: items[::-1],
     "same": list,
 }
-ORDERS = ("sort", "sort down", "rise", "fall", "backwards")
+SORTS = ("sort", "sort down", "rise", "fall")
 # The chores of `LISTS` have a change, phrasings, and at times the forms of answer and material; those of
 # `PICKING` have what to pick, and phrasings.
 LISTS, PICKING = texts("lists"), texts("picking")
@@ -24,7 +24,8 @@ LISTS, PICKING = texts("lists"), texts("picking")
 def _changed(rng: random.Random, unseen: bool) -> Example:
     chore = rng.choice(LISTS.chores)
     phrasing, change = chore["asks"].pick(rng, unseen), chore["change"]
-    size, forms = rng.randint(3, 5), chore.get("material", listings.FORMS)
+    size = rng.randint(3, 3 if change in SORTS else 5)
+    forms = chore.get("material", listings.FORMS)
     if change in ("rise", "fall"):
         (nouns, items), forms = listings.numbers(rng, size), listings.FORMS_OF_NUMBERS
     else:
@@ -37,7 +38,7 @@ def _changed(rng: random.Random, unseen: bool) -> Example:
         asked = rng.choice(list(LISTS.shapes))
         nouns["shape"] = rng.choice(LISTS.shapes[asked])
     prompt = request(rng, phrasing, listings.typed(rng, items, given), **nouns)
-    return _example(prompt, CHANGES[change](items), asked, asked or given, change in ORDERS)
+    return _example(prompt, CHANGES[change](items), asked, asked or given, change in (*SORTS, "backwards"))
 
 
 def _with_repeats(rng: random.Random, items: list[str]) -> list[str]:
@@ -104,9 +105,6 @@ def _picked(
         case "after":
             place = rng.randrange(1, len(items))
             return {"item": items[place - 1]}, [items[place]]
-        case "alphabet":
-            end, best = rng.choice((("first", min), ("last", max)))
-            return {"end": end}, [best(items, key=str.lower)]
         case "least":
             return {"extreme": rng.choice(PICKING.least)}, [min(items, key=int)]
         case "most":

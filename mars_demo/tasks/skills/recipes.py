@@ -14,9 +14,8 @@ BULLETS = ("{}", "{}", "- {}", "- {}", "* {}", "• {}", "{n}. {}", "{n}) {}")
 def make(rng: random.Random, unseen: bool) -> Example:
     phrasing, factor = TEXT.asks.pick(rng, unseen), rng.choice(list(TEXT.factors))
     kitchen, (base, people) = rng.choice(TEXT.kitchens), rng.choice(TEXT.servings[factor])
-    inline = "{material}" in phrasing and "\n" not in phrasing
-    ingredients = _ingredients(rng, kitchen, rng.randint(2, 4 if inline else 6), factor)
-    if inline:
+    ingredients = _ingredients(rng, kitchen, rng.randint(2, 4), factor)
+    if "{material}" in phrasing and "\n" not in phrasing:
         material = rng.choice((and_list, ", ".join))([_amount(*each) for each in ingredients])
     else:
         material = _listed(rng, phrasing, ingredients, title=rng.choice(kitchen["titles"]), base=base)

@@ -35,14 +35,12 @@ def _sum(rng: random.Random, unseen: bool) -> Example:
 
 
 def _numbers(rng: random.Random, sign: str, count: int) -> list[int]:
-    """Draw numbers below 100, other than those of verifiable instructions."""
+    """Draw numbers of at most 20, other than those of verifiable instructions."""
     while True:
         if sign == "x":
-            numbers = [rng.randint(2, 9), rng.randint(2, 12)]
-        elif count == 3:
-            numbers = [rng.randint(2, 60), rng.randint(2, 40), rng.randint(2, 30)]
+            numbers = [rng.randint(2, 9), rng.randint(2, 10)]
         else:
-            numbers = [rng.randint(2, rng.choice((20, 99))) for _ in range(2)]
+            numbers = [rng.randint(2, 20 if count == 2 else 10) for _ in range(count)]
         if sign == "-":
             numbers.sort(reverse=True)
         if {*numbers} not in CHECKED and (sign != "-" or numbers[0] > numbers[1]):
