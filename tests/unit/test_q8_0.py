@@ -162,11 +162,6 @@ def test_a_file_with_tensors_of_another_model_is_refused(source, folder):
 
 @pytest.mark.parametrize("name", bundled())
 def test_bundled_weights_are_within_their_limits(name):
-    """Limit a file to 100 MB, for the repository, and all files to 160 MB, for a clone.
-
-    The previous weights, `NAME-Q8_0-*.gguf`, do not count: the next change removes them, as one that
-    replaces them is too large for a push.
-    """
-    files = [file for file in (ASSETS / name).rglob("*") if not file.match(f"{name}-Q8_0-*.gguf")]
-    sizes = [file.stat().st_size for file in files if file.is_file()]
+    """Limit a file to 100 MB, for the repository, and all files to 160 MB, for a clone."""
+    sizes = [file.stat().st_size for file in (ASSETS / name).rglob("*") if file.is_file()]
     assert max(sizes) < 100e6 and sum(sizes) < 160e6
