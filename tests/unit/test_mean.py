@@ -1,0 +1,46 @@
+"""The mean of checkpoints: its weights, its files, and what it refuses."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from random_models import random_model
+from safetensors.torch import load_file
+
+from mars_demo import cli
+from mars_demo.core.assets import ASSETS
+from mars_demo.models.export.save import save_checkpoint
+from mars_demo.models.load import load_checkpoint
+from mars_demo.recipes import mean
+
+
+def test_the_mean_has_the_weights_by_their_shares_and_the_recipe_of_the_first(tmp_path, mars_tiny):
+    trained, output = tmp_path / "trained", tmp_path / "mixed"
+    shutil.copytree(ASSETS / "mars-tiny", trained)
+    (trained / "recipe.json").write_text(json.dumps({"base": "ar-tiny", "objective": "mars", "seed": 1}))
+    assert cli.main(["recipe", "mean", f"{trained}=3", "ar-tiny=1", "--output", str(output)]) == 0
+    first, second = (load_file(ASSETS / name / "model.safetensors") for name in ("mars-tiny", "ar-tiny"))
+    mixed = load_file(output / "model.safetensors")
+    assert mixed.keys() == first.keys()
+    for name, weight in mixed.items():
+        exact = torch.stack([first[name], first[name], first[name], second[name]]).double().mean(0)
+        torch.testing.assert_close(weight.double(), exact, rtol=2**-8, atol=0)  # of bfloat16
+    made = load_checkpoint(str(output), "cpu")
+    assert (made.objective, made.block_size, made.mask_id) == ("mars", 8, mars_tiny.mask_id)
+    recipe = json.loads((output / "recipe.json").read_text())
+    assert (recipe["seed"], recipe["mixed"]) == (1, "trained 0.75, ar-tiny 0.25")
+    assert recipe["mixed"] in (output / "README.md").read_text()
+
+
+def test_other_shapes_and_shares_are_refused(tmp_path, tokenizer):
+    other = str(tmp_path / "other")
+    save_checkpoint(random_model("llama", tokenizer), tokenizer, Path(other), block_size=8)
+    for shares, fact in (
+        ({"mars-tiny": 1, other: 1}, "other weights than the first"),
+        ({"mars-tiny": 1, "ar-tiny": 0}, "larger than 0"),
+    ):
+        with pytest.raises(ValueError, match=fact):
+            mean.write(shares, tmp_path / "mixed")
+    assert not (tmp_path / "mixed").exists()
