@@ -51,8 +51,8 @@ class BatchSequence:
     """The sequence of a prompt or conversation in a batch: a strategy with any of the caches.
 
     Every forward computes all tokens that are not cached. With the block cache, the sequence is `full` when
-    as many tokens as a block are `pending`, computed but not cached, and its next forward commits them.
-    Without a cache, no token is ever cached.
+    these are a block and at least the last token, which predicts slot 1, and its next forward commits the
+    block. Without a cache, no token is ever cached.
 
     request: already `fitted`.
 
@@ -72,18 +72,18 @@ class BatchSequence:
         self.run, self.request = Run(settings), request
         self.cache, self.cache_block = cache, cache_block
         self.next: Forward | None = None
-        self.pending = 0
         self.started: float | None = None  # when it got a batch slot, by `time.perf_counter`
 
     @property
     def full(self) -> bool:
-        return self.cache == "block" and self.pending >= self.cache_block
+        tokens = len(self.answer.text_ids) - self.answer.cached
+        return self.cache == "block" and bool(self.run.passes) and tokens > self.cache_block
 
     def next_forward(self) -> Forward:
         """Return the forward to compute now; τ is read only here, however long the sequence has waited."""
         if self.full:
             cached = self.answer.cached
-            block = self.answer.text_ids[cached : cached + self.pending]
+            block = self.answer.text_ids[cached : cached + self.cache_block]
             return Forward(causal(block, cached), first=len(block))
         self.next = self.next or next(self.strategy)
         return self.next
@@ -91,16 +91,12 @@ class BatchSequence:
     def take(self, readings: list[Reading]) -> Pass | None:
         """Return the pass made from the readings; None if the forward only committed a block."""
         if self.full:
-            self.answer.cached += self.pending
-            self.pending = 0
+            self.answer.cached += self.cache_block
             self.run.commits += 1
             return None
         outcome = self.strategy.send(readings)
-        is_prompt = not self.run.passes
-        if self.cache == "ragged" or (self.cache == "block" and is_prompt):
+        if self.cache == "ragged" or (self.cache == "block" and not self.run.passes):
             self.answer.cached += outcome.keep
-        else:
-            self.pending = outcome.keep
         self.run.add(outcome.step)
         self.next = None
         return outcome.step

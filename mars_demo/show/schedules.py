@@ -76,33 +76,30 @@ def with_block_cache(rows: Sequence[str], runs: Sequence[Sequence[Pass]], cache_
     """Schedule the forwards of separate runs as a batch with the paper's block-level cache.
 
     A sequence that has filled its `cache_block` positions waits until all have; then one forward commits
-    the block for all. Tokens beyond the end of a block count for the next one. Until a block is committed,
-    every forward of a sequence computes its tokens again.
+    the block for all. The last token, which predicts slot 1, is not in the block; it and all other tokens
+    beyond the block count for the next one. Until a block is committed, every forward of a sequence
+    computes its tokens again.
     """
     schedule = Schedule(f"Block cache, {cache_block} positions", list(rows))
     left = [deque(passes) for passes in runs]
     ahead = [0] * len(rows)  # tokens of the current block, per sequence
     newest = [0] * len(rows)  # tokens of the last forward, which a run alone computes again too
-    while any(left):
-        step, sizes = [], []
-        for row, passes in enumerate(left):
-            if not passes:
-                step.append(FREE)
-            elif ahead[row] >= cache_block:
-                step.append(WAIT)
-            else:
-                one = passes.popleft()
-                sizes.append(one.positions + max(0, ahead[row] - newest[row]))
-                ahead[row] += one.accepted
-                newest[row] = one.accepted
-                step.append(COMPUTE)
-        schedule.steps.append(step)
-        schedule.positions.append(_padded(sizes))
-        unfinished = [row for row, passes in enumerate(left) if passes]
-        if unfinished and all(ahead[row] >= cache_block for row in unfinished):
-            schedule.steps.append([COMMIT if row in unfinished else FREE for row in range(len(rows))])
+    while unfinished := [row for row, passes in enumerate(left) if passes]:
+        computing = [row for row in unfinished if ahead[row] <= cache_block]
+        others = WAIT if computing else COMMIT
+        schedule.steps.append([others if row in unfinished else FREE for row in range(len(rows))])
+        if not computing:
             schedule.positions.append(cache_block * len(unfinished))
-            ahead = [max(0, tokens - cache_block) for tokens in ahead]
+            ahead = [tokens - cache_block for tokens in ahead]
+            continue
+        sizes = []
+        for row in computing:
+            schedule.steps[-1][row] = COMPUTE
+            one = left[row].popleft()
+            sizes.append(one.positions + ahead[row] - newest[row])
+            ahead[row] += one.accepted
+            newest[row] = one.accepted
+        schedule.positions.append(_padded(sizes))
     return schedule
 
 

@@ -118,9 +118,8 @@ KINDS = {
     "ar": Kind("AR training", lambda text, sentence: two_streams.ar(text)),
     "block-diffusion": Kind("Block diffusion training", _diffusion),
     "window": Kind("Window of a forward"),
-    "verification": Kind("Lossless: drafts and groups of masks"),
+    "verification": Kind("Lossless or speculative: drafts and groups of masks"),
     "linear": Kind("Lossless, linear"),
-    "speculative": Kind("Speculative decoding with MARS"),
 }
 
 

@@ -201,7 +201,7 @@ def test_the_picture_can_be_exported(open_tab):
 # Both lists at the same moment, as the picture may be redrawn in between.
 BOXES = """() => ["#grid [data-cells]", "#grid .region"].map((selector) =>
   [...document.querySelectorAll(selector)].map((node) => node.getBoundingClientRect().toJSON()))"""
-REGIONS = {"mars": 4, "ar": 1, "window": 3, "linear": 3, "speculative": 3}
+REGIONS = {"mars": 4, "ar": 1, "window": 3, "linear": 3, "verification": 3}
 
 
 @pytest.mark.full

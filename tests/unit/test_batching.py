@@ -142,34 +142,20 @@ def test_a_finished_sequence_frees_its_slot_at_once_or_with_all_others(checkpoin
 
 @pytest.mark.parametrize("cache_block", [1, 8, 16])
 def test_sequences_with_a_full_block_wait_for_the_others(mars_tiny, cache_block):
-    """Predict the schedule from the accepted tokens of each pass.
-
-    The first pass caches the prompt. Each later pass computes the tokens accepted by the one before; they
-    stay pending until they fill the block. Finished sequences delay no others.
-    """
+    """A batch computes the schedule and the positions that are derived from runs alone."""
     prompts = [tasks.held_out(name, 1)[0].prompt for name in ("letters", "stories", "units", "notes")]
-    settings = {"mode": "mars", "tau": 0.9, "window": 6, "max_new_tokens": 40}
-    alone = [decode(mars_tiny, prompt, Request(**settings)).finish() for prompt in prompts]
-    computed = [[0, *(step.accepted for step in run.passes[:-1])] for run in alone]
-    rows = range(len(prompts))
-    done, pending, expected = [0 for _ in rows], [0 for _ in rows], []
-    while active := [row for row in rows if done[row] < len(computed[row])]:
-        computing = [row for row in active if pending[row] < cache_block]
-        step = [FREE if row not in active else WAIT if computing else COMMIT for row in rows]
-        for row in computing:
-            step[row] = COMPUTE
-            pending[row] += computed[row][done[row]]
-            done[row] += 1
-        if not computing:
-            pending = [0 for _ in rows]
-        expected.append(step)
-    alone_in_computing = [step for step in expected if WAIT in step and step.count(COMPUTE) == 1]
-    assert cache_block == 1 or alone_in_computing
-    cache = {"cache": "block", "cache_block": cache_block}
-    batch = decode_batch(mars_tiny, prompts, Request(**settings), size=4, **cache)
+    request = Request("mars", tau=0.9, window=6, max_new_tokens=40)
+    alone = [decode(mars_tiny, prompt, request).finish() for prompt in prompts]
+    expected = with_block_cache(prompts, [run.passes for run in alone], cache_block)
+    assert cache_block == 1 or any(
+        WAIT in step and step.count(COMPUTE) == 1 for step in expected.steps
+    )  # one sequence computes alone
+    batch = decode_batch(mars_tiny, prompts, request, size=4, cache="block", cache_block=cache_block)
     moved = list(batch)
-    assert batch.schedule.steps == expected
-    assert moved == [[row for row in rows if step[row] == COMPUTE] for step in expected]
+    assert batch.schedule.steps == expected.steps
+    assert batch.batch.positions == sum(expected.positions)
+    assert moved == [[row for row in range(4) if step[row] == COMPUTE] for step in expected.steps]
+    assert [run.token_ids for run in batch.runs] == [run.token_ids for run in alone]
 
 
 def test_padding_sees_one_column_that_no_token_sees(checkpoint):
@@ -311,13 +297,16 @@ def forwards(*counts: int, positions: Sequence[int] = ()) -> list[SimpleNamespac
 
 
 def test_a_derived_block_schedule_waits_until_all_blocks_are_full():
-    # a fills the block at once and waits for b; c ends before it fills the block. a and b already have
-    # one token each of the next block: their accepted tokens reached beyond the first.
+    # a fills the block at once, with one token more, and waits for b; c ends before it fills the block.
     runs = [forwards(4, 1, 1), forwards(1, 1, 2, 5), forwards(2)]
     schedule = with_block_cache(["a", "b", "c"], runs, 3)
     assert letters(schedule) == ["ccc", "wc-", "wc-", "!!-", "cc-", "c--"]
-    late = with_block_cache(["a", "b"], [forwards(2, 1, 1), forwards(5, 1)], 2)
-    assert letters(late) == ["cc", "!!", "cw", "cw", "-!", "-c"]
+    # b fills two blocks at once, so it waits until a has filled two.
+    late = with_block_cache(["a", "b"], [forwards(2, 1, 1, 1, 1), forwards(5, 1)], 2)
+    assert letters(late) == ["cc", "cw", "!!", "cw", "cw", "!!", "cc"]
+    # Two blocks at once of every sequence are committed by two forwards.
+    twice = with_block_cache(["a", "b"], [forwards(3, 1), forwards(4, 1)], 1)
+    assert letters(twice) == ["cc", "!!", "!!", "cw", "-!", "-c"]
 
 
 def test_a_schedule_counts_the_positions_of_each_step():
@@ -327,7 +316,8 @@ def test_a_schedule_counts_the_positions_of_each_step():
     # Nothing is committed: the second forward of a computes its 2 new tokens, the third computes 3.
     whole = with_block_cache(["a", "b"], runs, 99)
     assert whole.positions == [18, 12, 2 * max(5 + 2, 5 + 1)]
-    # a fills its block at once and waits for b; two sequences commit 2 positions each.
+    # a fills its block and waits for b; two sequences commit 2 positions each, and keep their last tokens.
+    runs = [forwards(3, 1, 1, positions=[9, 7, 5]), forwards(2, 1, 1, positions=[8, 6, 5])]
     block = with_block_cache(["a", "b"], runs, 2)
     assert letters(block) == ["cc", "wc", "!!", "cc", "c-"]
-    assert block.positions == [18, 5, 4, 12, 5]
+    assert block.positions == [18, 6, 4, 10, 6]

@@ -71,11 +71,11 @@ def test_a_block_diffusion_mask_predicts_its_own_position():
     assert masks and all(cell.target == f"<{10 + cell.position}>" for cell in masks)
 
 
-@pytest.mark.parametrize("kind", ["window", "verification", "linear", "speculative"])
+@pytest.mark.parametrize("kind", ["window", "verification", "linear"])
 def test_inference_pictures_have_a_row_per_position(kind):
     picture = inference(kind, list(range(10, 22)), 5 if kind == "window" else 2, 3)
     cached = 7 if kind == "window" else 9
-    rows = {"window": 5 + 3, "verification": 3 + 3 * 3, "linear": 3 + 3, "speculative": 3 + 3 * 3}[kind]
+    rows = {"window": 5 + 3, "verification": 3 + 3 * 3, "linear": 3 + 3}[kind]
     assert len(picture.rows) == len(picture.visible) == rows
     assert {len(row) for row in picture.visible} == {cached + rows}
     assert all(row.startswith("1" * cached) for row in picture.visible)
