@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from statistics import linear_regression, median
+from statistics import linear_regression
 
 from mars_demo.core import layout as layouts
 from mars_demo.core.acceptance import Acceptance
@@ -15,7 +15,7 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.runtime.engine import Engine
 
 CONTEXT = 64  # cached positions before a measured forward
-ROUNDS = 5  # measured forwards of each size, after one that includes one-time work
+ROUNDS = 6  # measured forwards of each size
 MASKS = 8  # the masks of a measured block, for models that were trained without masks
 MEMORY = 0.95  # decay of past acceptance per forward; so a narrow window is widened again now and then
 PRIOR = {"mars": (1, 2), "lossless": (4, 5)}  # accepted and decided slots before an answer begins
@@ -29,7 +29,8 @@ Costs = Sequence[tuple[int, float]]  # [positions, milliseconds] of measured for
 def measured(checkpoint: Checkpoint) -> Checkpoint:
     """Return a checkpoint with the costs of its forwards: of 1, half of, and all positions of a block.
 
-    Only a CPU is measured: on a GPU, positions hardly cost time.
+    Each is the shortest of its rounds, because other work makes some forwards much longer. Only a CPU is
+    measured: on a GPU, positions hardly cost time.
     """
     if checkpoint.device.type != "cpu":
         return checkpoint
@@ -38,8 +39,8 @@ def measured(checkpoint: Checkpoint) -> Checkpoint:
     engine = Engine(checkpoint.decoder)
     _milliseconds(engine, 1, keep=1)
     _milliseconds(engine, max(1, min(CONTEXT, checkpoint.context - masks - 2)), keep=CONTEXT)
-    rounds = [[_milliseconds(engine, size) for size in sizes] for _ in range(1 + ROUNDS)]
-    return replace(checkpoint, costs=[*zip(sizes, map(median, zip(*rounds[1:])))])
+    rounds = [[_milliseconds(engine, size) for size in sizes] for _ in range(ROUNDS)]
+    return replace(checkpoint, costs=[*zip(sizes, map(min, zip(*rounds)))])
 
 
 def _milliseconds(engine: Engine, positions: int, keep: int = 0) -> float:

@@ -60,13 +60,14 @@ const cancel = (name) => document.dispatchEvent(new Event(`mars:url-${name}`));
 
 /**
  * Return the recorded run that the page opens with: the one of the URL or, if the URL has no settings of a
- * race, the first one.
+ * race, the `first` one, if any.
  * @param {string[]} ids
+ * @param {string | undefined} first
  * @returns {string | undefined}
  */
-export const recordingInUrl = (ids) =>
+export const recordingInUrl = (ids, first) =>
   ids.find((id) => id === queryValue("run")) ??
-  (SETTINGS.every((key) => queryValue(key) === null) ? ids[0] : undefined);
+  (SETTINGS.every((key) => queryValue(key) === null) ? first : undefined);
 
 /** Return the number of the forward that the URL selects; null if it is missing or invalid. */
 export function passInUrl() {
@@ -119,8 +120,8 @@ export function writeMask({ names, longest }, ...values) {
 }
 
 /**
- * What the page knows of races: the prompt, modes, τ and model of each recorded run, the ids of example
- * prompts, the modes in order, the defaults of the other settings, and the longest prompt in a URL.
+ * What the page knows of races: the prompt, modes, τ and model of each recorded run, the id of the first one
+ * to show, the ids of example prompts, the modes in order, the defaults of the other settings, and the longest prompt in a URL.
  * @type {any}
  */
 let races = null;
@@ -154,7 +155,7 @@ function writeSettings(live, prompt, model, modes, tau, watch, system, ...genera
   const alone = !system && !document.querySelector("#stage .turn");
   const fits = alone && new URLSearchParams({ prompt: named.prompt }).toString().length <= races.longest;
   const settings = { ...named, prompt: fits ? named.prompt : null };
-  const run = live ? null : recorded(recordingInUrl(Object.keys(races.runs)));
+  const run = live ? null : recorded(recordingInUrl(Object.keys(races.runs), races.first));
   const entries = Object.entries(settings);
   const expected = run && settingsInUrl(run, []);
   const same = run && entries.every(([key, value]) => expected[key] === value);

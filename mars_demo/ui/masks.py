@@ -118,7 +118,7 @@ KINDS = {
     "ar": Kind("AR training", lambda text, sentence: two_streams.ar(text)),
     "block-diffusion": Kind("Block diffusion training", _diffusion),
     "window": Kind("Window of a forward"),
-    "verification": Kind("Lossless or speculative: drafts and groups of masks"),
+    "verification": Kind("Drafts and groups of masks"),
     "linear": Kind("Lossless, linear"),
 }
 

@@ -39,12 +39,15 @@ def recorded(entry: dict) -> tuple:
 def opening(query: Mapping[str, str]) -> dict | None:
     """Return the recorded run that the stage opens with.
 
-    It is the `run` of the URL, or the first recorded run if the URL has no settings of a race.
+    It is the `run` of the URL, or the default model's first recorded run if the URL has no settings of a
+    race.
     """
     entries = {entry["id"]: entry for entry in recorded_runs()}
     if query.get("run") in entries:
         return entries[query["run"]]
-    return None if any(key in query for key in SETTINGS) else next(iter(entries.values()), None)
+    if any(key in query for key in SETTINGS):
+        return None
+    return next((entry for entry in entries.values() if entry["model"] == MODELS.names()[0]), None)
 
 
 def first() -> tuple:
@@ -99,6 +102,7 @@ def known_races() -> dict[str, Any]:
     """Return what the page's script of the URL knows of races; see `races` in url.js."""
     return {
         "runs": {entry["id"]: [*recorded(entry), entry["model"]] for entry in recorded_runs()},
+        "first": (opening({}) or {}).get("id"),
         "examples": {example["prompt"]: example["id"] for example in PROMPTS},
         "modes": list(MODES.values()),
         "defaults": DEFAULTS,

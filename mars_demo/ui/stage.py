@@ -9,7 +9,7 @@ from mars_demo.ui.drawing import Drawing
 
 
 class Stage(Drawing):
-    """The stage of a page with a server; see `stage` for `entries` and `empty`.
+    """The stage of a page with a server; see `stage` for `entries`, `empty` and `opens`.
 
     The value is JSON lines, each a line of a run's record with its lane; it only grows during a race.
 
@@ -39,12 +39,13 @@ class Stage(Drawing):
         entries: Sequence[dict] | None = None,
         served: Sequence[Callable] = (),
         empty: str = EMPTY,
+        opens: bool = True,
         **settings: Any,
     ):
         super().__init__(
             "stage",
             value,
-            constants=stage(entries, empty=empty).constants,
+            constants=stage(entries, empty=empty, opens=opens).constants,
             server_functions=() if entries is None else [recordings.recording, refusal, *served],
             **settings,
         )

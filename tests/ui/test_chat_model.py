@@ -87,6 +87,9 @@ def test_a_url_without_settings_opens_the_first_recorded_run_of_the_default_mode
     assert (prompt, ["ar", *modes], [[1, tau]]) == tuple(story[key] for key in KEYS)
     assert all(skipped(update) for update in in_url(request(tab="learn")))
     assert opening({"run": "unknown", "model": CHAT}) is None
+    serve("--model", "owner/name")  # a default model without recorded runs
+    assert opening({}) is None and list_models(request()).value == "owner/name"
+    assert opening({"run": "story"}) == story
 
 
 def test_an_invalid_url_changes_nothing(serve):

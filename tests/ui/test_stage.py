@@ -344,6 +344,18 @@ def first_screen(visit, serve, tmp_path, monkeypatch):
 
 
 @pytest.mark.full
+def test_a_page_may_open_without_a_recorded_run_and_still_list_them(visit, serve):
+    with App() as demo:
+        Stage(entries=recordings.index(), opens=False)
+    page = visit(base_url=serve(demo))
+    expect(page.locator(".recordings option")).to_have_count(1 + len(recordings.index()))
+    expect(page.get_by_text("Press Run: the model")).to_be_visible()
+    expect(page.locator(".token")).to_have_count(0)
+    page.locator(".recordings").select_option(recordings.index()[0]["id"])
+    expect(page.locator(".token").first).to_be_attached()
+
+
+@pytest.mark.full
 def test_the_first_screen_replays_until_the_visitor_acts(first_screen):
     page = first_screen()
     play, future = page.locator(".play"), page.locator(".pass.future")

@@ -7,7 +7,7 @@ import gradio as gr
 
 from mars_demo.static.standalone.replay import replay_page
 from mars_demo.ui import branches
-from mars_demo.ui.race_settings import first, recorded_runs
+from mars_demo.ui.race_settings import first, opening, recorded_runs
 from mars_demo.ui.stage import Stage
 
 SERVED = (branches.prediction, replay_page)  # to the script of a stage that races
@@ -27,7 +27,8 @@ class Page:
 
     def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs):
         self.blocks, self.tabs = blocks, tabs
-        self.stage = Stage(entries=recorded_runs(), served=SERVED, render=False)
+        opens = opening({}) is not None
+        self.stage = Stage(entries=recorded_runs(), served=SERVED, opens=opens, render=False)
         self.text = gr.Textbox(
             first()[0], label="Prompt", lines=3, max_lines=8, elem_id="prompt", render=False
         )

@@ -21,7 +21,9 @@ def drawn_modes() -> list[dict]:
     return [{field: getattr(mode, field) for field in fields} for mode in ordered]
 
 
-def stage(entries: Sequence[dict] | None = None, alone: bool = False, empty: str = EMPTY) -> Figure:
+def stage(
+    entries: Sequence[dict] | None = None, alone: bool = False, empty: str = EMPTY, opens: bool = True
+) -> Figure:
     """Return the figure of lanes of tokens coloured by the forward that accepted them, with replay.
 
     Args:
@@ -29,12 +31,14 @@ def stage(entries: Sequence[dict] | None = None, alone: bool = False, empty: str
             also has downloads, the list of past runs and the page's URL; only one stage of a page can.
         alone: whether it is alone on its page; if so, it has texts and keys even without entries.
         empty: the text of the stage without a record.
+        opens: whether it begins with the first of the entries if the URL has no settings of a race.
     """
     main = entries is not None
     return Figure(
         "stage",
         {
             "main": main,
+            "opens": opens,
             "bare": not (main or alone),
             "empty": empty,
             "modes": drawn_modes(),

@@ -7,6 +7,7 @@ import { hasQueuedSteps, written } from "./branches.js";
 import { focused, stage, view } from "./state.js";
 
 const IDS = constants.recordings.map(({ id }) => id);
+const inUrl = () => recordingInUrl(IDS, constants.opens ? IDS[0] : undefined);
 
 /** The forward that the URL requests, until it is shown. */
 export const requested = {
@@ -17,8 +18,8 @@ export const requested = {
 /** Whether the URL has branches. */
 export const hasBranches = () => constants.main && queryValue("branch") !== null;
 
-/** Return the recorded runs that the page opens with: the first one, and one beside it, if any. */
-export const opening = () => [recordingInUrl(IDS), IDS.find((id) => id === queryValue("beside"))];
+/** Return the recorded runs that the page opens with: one, and one beside it, if any. */
+export const opening = () => [inUrl(), IDS.find((id) => id === queryValue("beside"))];
 
 /** Put what is on the stage into the URL, but not at every frame of a replay. */
 export function updateUrlSoon() {
@@ -37,7 +38,7 @@ export function updateUrlSoon() {
 
 /** Whether the URL opens what is on the stage: its recording, or the settings of a race. */
 const isInUrl = () =>
-  stage.recording ? recordingInUrl(IDS) === stage.recording : stage.raced && queryValue("prompt") !== null;
+  stage.recording ? inUrl() === stage.recording : stage.raced && queryValue("prompt") !== null;
 
 function selectedForward() {
   if (view.pinned?.lane === view.focus) return view.pinned.pass + 1;
