@@ -39,6 +39,11 @@ test("forwards of three sizes are measured after the same text", async () => {
 });
 
 test("the cost of positions is the line through the measured ones, and never falls", () => {
+  const between = [
+    [1, 5.5],
+    [5, 9],
+    [9, 12.4],
+  ];
   const falling = [
     [1, 5],
     [5, 4],
@@ -47,6 +52,7 @@ test("the cost of positions is the line through the measured ones, and never fal
   for (const [costs, slope] of [
     [FLAT, 0.02],
     [STEEP, 0.2],
+    [between, 0.16],
     [falling, 0],
   ])
     for (const k of [1, 6, 17]) near(costOf(costs)(k), 1 + (k - 1) * slope);

@@ -35,7 +35,15 @@ def test_three_forwards_are_measured_and_leave_nothing_behind(mars_tiny):
     assert [k for k, _ in measured(load_checkpoint("ar-tiny", "cpu")).costs] == [1, 5, 9]
 
 
-@pytest.mark.parametrize(("costs", "slope"), [(FLAT, 0.02), (STEEP, 0.2), ([(1, 5), (5, 4), (9, 3)], 0)])
+@pytest.mark.parametrize(
+    ("costs", "slope"),
+    [
+        (FLAT, 0.02),
+        (STEEP, 0.2),
+        ([(1, 5.5), (5, 9), (9, 12.4)], 0.16),
+        ([(1, 5), (5, 4), (9, 3)], 0),
+    ],
+)
 def test_the_cost_of_positions_is_the_line_through_the_measured_ones(costs, slope):
     assert [cost_of(costs)(k) for k in (1, 6, 17)] == pytest.approx([1, 1 + 5 * slope, 1 + 16 * slope])
 

@@ -11,6 +11,7 @@ import { read } from "./reading.js";
 
 const CONTEXT = 64; // cached positions before a measured forward
 const ROUNDS = 10; // measured forwards of each size
+const STEPS = 50; // of a slope of 1, to which slopes are rounded
 const MEMORY = 0.95; // decay of past acceptance per forward; so a narrow window is widened again now and then
 
 // ------------------------------------------------------------------------------- costs of forwards
@@ -50,7 +51,7 @@ async function milliseconds(
 /**
  * Return the cost of k positions relative to 1: the line through the measured costs.
  *
- * Its slope is rounded to one digit, so that noise seldom changes an answer.
+ * Its slope is a multiple of 1 / `STEPS`, so that noise seldom changes an answer.
  * @param {Costs} costs
  */
 export function costOf(costs) {
@@ -58,7 +59,7 @@ export function costOf(costs) {
   const slope =
     mean(costs.map(([k, cost]) => (k - positions) * (cost - ms))) /
     mean(costs.map(([k]) => (k - positions) ** 2));
-  const rounded = Number(Math.max(0, slope / costs[0][1]).toPrecision(1));
+  const rounded = Math.round(STEPS * Math.max(0, slope / costs[0][1])) / STEPS;
   return (/** @type {number} */ k) => 1 + rounded * (k - 1);
 }
 
