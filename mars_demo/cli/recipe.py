@@ -1,4 +1,4 @@
-"""`recipe`: train the bundled models from scratch, or take the mean of checkpoints."""
+"""`recipe`: train the bundled models from scratch, or average checkpoints."""
 
 import argparse
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from mars_demo.cli.output import notice
 from mars_demo.core.assets import ASSETS
 from mars_demo.core.names import BASE, CHAT, TINY
-from mars_demo.recipes import mean, smollm, tiny
+from mars_demo.recipes import average, smollm, tiny
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -28,11 +28,11 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="M",
         help="train for this time in all, instead of its steps",
     )
-    mixed = recipes.add_parser("mean", help="the weighted mean of checkpoints of one shape")
-    mixed.add_argument(
+    averaged = recipes.add_parser("average", help="the weighted average of checkpoints of one shape")
+    averaged.add_argument(
         "shares", nargs="+", type=_share, metavar="MODEL=SHARE", help="the first has tokenizer and recipe"
     )
-    mixed.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to create")
+    averaged.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to create")
 
 
 def _share(text: str) -> tuple[str, float]:
@@ -41,15 +41,15 @@ def _share(text: str) -> tuple[str, float]:
         return name, float(share)
     except ValueError as error:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a model and its share, such as tiny=0.9"
+            f"{text!r} is not a model and its share, such as mars-tiny=0.9"
         ) from error
 
 
 def run(arguments: argparse.Namespace) -> None:
     if arguments.recipe == "tiny":
         tiny.make(arguments.output)
-    elif arguments.recipe == "mean":
-        mean.write(dict(arguments.shares), arguments.output)
+    elif arguments.recipe == "average":
+        average.write(dict(arguments.shares), arguments.output)
     else:
         smollm.make(arguments.base, arguments.output, arguments.stage, arguments.scale, arguments.minutes)
     notice(f"{arguments.output} is ready.")

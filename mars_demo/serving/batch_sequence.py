@@ -76,8 +76,9 @@ class BatchSequence:
 
     @property
     def full(self) -> bool:
-        tokens = len(self.answer.text_ids) - self.answer.cached
-        return self.cache == "block" and bool(self.run.passes) and tokens > self.cache_block
+        if self.cache != "block" or not self.run.passes:
+            return False
+        return len(self.answer.text_ids) - self.answer.cached > self.cache_block
 
     def next_forward(self) -> Forward:
         """Return the forward to compute now; τ is read only here, however long the sequence has waited."""

@@ -62,8 +62,8 @@ const cancel = (name) => document.dispatchEvent(new Event(`mars:url-${name}`));
  * Return the recorded run that the page opens with: the one of the URL or, if the URL has no settings of a
  * race, the `first` one, if any.
  * @param {string[]} ids
- * @param {string | undefined} first
- * @returns {string | undefined}
+ * @param {string | null | undefined} first
+ * @returns {string | null | undefined}
  */
 export const recordingInUrl = (ids, first) =>
   ids.find((id) => id === queryValue("run")) ??
@@ -120,8 +120,9 @@ export function writeMask({ names, longest }, ...values) {
 }
 
 /**
- * What the page knows of races: the prompt, modes, τ and model of each recorded run, the id of the first one
- * to show, the ids of example prompts, the modes in order, the defaults of the other settings, and the longest prompt in a URL.
+ * What the page knows of races: the prompt, modes, τ and model of each recorded run, the `first` run to show
+ * or null, the ids of example prompts, the modes in order, the defaults of the other settings, and the longest
+ * prompt in a URL.
  * @type {any}
  */
 let races = null;
@@ -130,7 +131,7 @@ export const knowRaces = (data) => {
   races = data;
 };
 
-const recorded = (/** @type {string | undefined} */ id) => races?.runs[id ?? ""];
+const recorded = (/** @type {string | null | undefined} */ id) => races?.runs[id ?? ""];
 
 /** Return the settings of the URL's recorded run, for the controls: no request has to be waited for. */
 export function settingsOfRecording() {

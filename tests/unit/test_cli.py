@@ -114,7 +114,7 @@ def lacking(tmp_path_factory):
         (["train", "--base", "ar-tiny", "--data", "self", "--prompts", "{tmp}", "--output", "{tmp}"],
          "{tmp}"),
         (["train", "--base", "ar-tiny", "--output", "{lacking}/config.json"], "{lacking}/config.json"),
-        (["recipe", "mean", "mars-tiny", "--output", "{tmp}"], "mars-tiny"),
+        (["recipe", "average", "mars-tiny", "--output", "{tmp}"], "mars-tiny"),
         (["space", "--static", "--push", "no name", "--output", "{tmp}"], "no name"),
         (["chat", "--mode", "speculative"], "speculative"),
         (["serve", "--size", "0"], "--size"),

@@ -1,6 +1,7 @@
-"""The mean of checkpoints: its weights, its files, and what it refuses."""
+"""The average of checkpoints: its weights, its files, and what it refuses."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -13,14 +14,14 @@ from mars_demo import cli
 from mars_demo.core.assets import ASSETS
 from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint
-from mars_demo.recipes import mean
+from mars_demo.recipes import average
 
 
-def test_the_mean_has_the_weights_by_their_shares_and_the_recipe_of_the_first(tmp_path, mars_tiny):
+def test_the_average_has_the_weights_by_their_shares_and_the_recipe_of_the_first(tmp_path, mars_tiny):
     trained, output = tmp_path / "trained", tmp_path / "mixed"
     shutil.copytree(ASSETS / "mars-tiny", trained)
     (trained / "recipe.json").write_text(json.dumps({"base": "ar-tiny", "objective": "mars", "seed": 1}))
-    assert cli.main(["recipe", "mean", f"{trained}=3", "ar-tiny=1", "--output", str(output)]) == 0
+    assert cli.main(["recipe", "average", f"{trained}=3", "ar-tiny=1", "--output", str(output)]) == 0
     first, second = (load_file(ASSETS / name / "model.safetensors") for name in ("mars-tiny", "ar-tiny"))
     mixed = load_file(output / "model.safetensors")
     assert mixed.keys() == first.keys()
@@ -30,17 +31,18 @@ def test_the_mean_has_the_weights_by_their_shares_and_the_recipe_of_the_first(tm
     made = load_checkpoint(str(output), "cpu")
     assert (made.objective, made.block_size, made.mask_id) == ("mars", 8, mars_tiny.mask_id)
     recipe = json.loads((output / "recipe.json").read_text())
-    assert (recipe["seed"], recipe["mixed"]) == (1, "trained 0.75, ar-tiny 0.25")
-    assert recipe["mixed"] in (output / "README.md").read_text()
+    assert (recipe["seed"], recipe["averaged"]) == (1, "trained 0.75, ar-tiny 0.25")
+    assert recipe["averaged"] in (output / "README.md").read_text()
 
 
 def test_other_shapes_and_shares_are_refused(tmp_path, tokenizer):
     other = str(tmp_path / "other")
     save_checkpoint(random_model("llama", tokenizer), tokenizer, Path(other), block_size=8)
     for shares, fact in (
-        ({"mars-tiny": 1, other: 1}, "other weights than the first"),
-        ({"mars-tiny": 1, "ar-tiny": 0}, "larger than 0"),
+        ({"mars-tiny": 1, other: 1}, "differ in shape"),
+        ({"mars-tiny": 1, "ar-tiny": 0}, "share of ar-tiny must be"),
+        ({"mars-tiny": math.nan}, "not nan"),
     ):
         with pytest.raises(ValueError, match=fact):
-            mean.write(shares, tmp_path / "mixed")
+            average.write(shares, tmp_path / "mixed")
     assert not (tmp_path / "mixed").exists()

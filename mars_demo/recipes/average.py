@@ -1,0 +1,52 @@
+"""Weight averaging, which keeps a trained model near what it was before (arXiv 2203.05482)."""
+
+import json
+import math
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.export import card
+from mars_demo.models.export.save import save_checkpoint
+from mars_demo.models.facts import beside
+from mars_demo.models.load import load_checkpoint
+
+
+def write(shares: dict[str, float], output: Path) -> None:
+    """Write the weighted average of checkpoints, with tokenizer, settings and recipe of the first one.
+
+    shares: by the checkpoint's name; only their ratios matter.
+
+    Raises:
+        ValueError: if a share is not a positive number, or a checkpoint differs in shape from the first.
+    """
+    for name, share in shares.items():
+        if not 0 < share < math.inf:
+            raise ValueError(f"The share of {name} must be a number larger than 0, not {share:g}.")
+    total = sum(shares.values())
+    (name, share), *others = ((name, share / total) for name, share in shares.items())
+    first = load_checkpoint(name, "cpu", torch.float32)
+    average = {key: share * weight for key, weight in first.model.state_dict().items()}
+    for name, share in others:
+        _add(average, load_checkpoint(name, "cpu", torch.float32), share)
+    save_checkpoint(first.model, first.tokenizer, output, first.block_size, first.objective, average)
+    averaged = ", ".join(f"{Path(name).name} {share / total:.2g}" for name, share in shares.items())
+    _record(first, averaged, output)
+
+
+def _add(average: dict[str, Tensor], other: Checkpoint, share: float) -> None:
+    weights = other.model.state_dict()
+    if {name: w.shape for name, w in weights.items()} != {name: w.shape for name, w in average.items()}:
+        raise ValueError(f"The weights of {other.name} differ in shape from those of the first checkpoint.")
+    for name, weight in weights.items():
+        average[name] += share * weight
+
+
+def _record(first: Checkpoint, averaged: str, output: Path) -> None:
+    """Write the recipe of the first checkpoint, if it has one, with the shares, and a card."""
+    if (source := beside(first.source, "recipe.json")).exists():
+        record = json.loads(source.read_text("utf-8")) | {"averaged": averaged}
+        (output / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        card.write(output)
