@@ -76,6 +76,7 @@ def build(page: Page, tab: gr.Tab) -> None:
     parts.choice.input(compare, parts.choice, parts[tables.COMPARED], **LIVE)
     parts.which.input(choose, [number, parts.which], parts[CHOSEN], **LIVE)
     parts.forward.input(look, [number, parts.forward], parts.lens, **LIVE)
-    for slider in (parts.positions, parts.tokens):
-        slider.input(divide, [number, parts.positions, parts.tokens], parts.table, **LIVE)
+    # One event of both, so that an earlier answer cannot arrive after a later one.
+    sliders = [parts.positions, parts.tokens]
+    gr.on([one.input for one in sliders], divide, [number, *sliders], parts.table, **LIVE)
     parts.cache_block.input(recordings.batched, parts.cache_block, parts.schedule, **LIVE)
