@@ -30,7 +30,11 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     averaged = recipes.add_parser("average", help="the weighted average of checkpoints of one shape")
     averaged.add_argument(
-        "shares", nargs="+", type=_share, metavar="MODEL=SHARE", help="the first has tokenizer and recipe"
+        "shares",
+        nargs="+",
+        type=_share,
+        metavar="MODEL=SHARE",
+        help="the first one gives the tokenizer and the recipe",
     )
     averaged.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to create")
 
@@ -38,18 +42,18 @@ def register(parser: argparse.ArgumentParser) -> None:
 def _share(text: str) -> tuple[str, float]:
     name, _, share = text.rpartition("=")
     try:
-        return name, float(share)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a model and its share, such as mars-tiny=0.9"
-        ) from error
+        if name:
+            return name, float(share)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is not a model with a share, such as mars-tiny=0.9")
 
 
 def run(arguments: argparse.Namespace) -> None:
     if arguments.recipe == "tiny":
         tiny.make(arguments.output)
     elif arguments.recipe == "average":
-        average.write(dict(arguments.shares), arguments.output)
+        average.write(arguments.shares, arguments.output)
     else:
         smollm.make(arguments.base, arguments.output, arguments.stage, arguments.scale, arguments.minutes)
     notice(f"{arguments.output} is ready.")

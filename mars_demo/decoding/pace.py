@@ -17,7 +17,7 @@ from mars_demo.models.runtime.engine import Engine
 CONTEXT = 64  # cached positions before a measured forward
 ROUNDS = 6  # measured forwards of each size
 MASKS = 8  # the masks of a measured block, for models that were trained without masks
-STEPS = 50  # of a slope of 1, to which slopes are rounded
+STEPS = 50  # slopes are rounded to multiples of 1 / STEPS
 MEMORY = 0.95  # decay of past acceptance per forward; so a narrow window is widened again now and then
 PRIOR = {"mars": (1, 2), "lossless": (4, 5)}  # accepted and decided slots before an answer begins
 
@@ -59,7 +59,7 @@ def _milliseconds(engine: Engine, positions: int, keep: int = 0) -> float:
 def cost_of(costs: Costs) -> Callable[[float], float]:
     """Return the cost of k positions relative to 1: the line through the measured costs.
 
-    Its slope is a multiple of 1 / `STEPS`, so that noise seldom changes an answer.
+    Its slope is rounded to a multiple of 1 / `STEPS`, so that noise seldom changes an answer.
     """
     slope = round(STEPS * max(0.0, linear_regression(*zip(*costs)).slope / costs[0][1])) / STEPS
     return lambda k: 1 + slope * (k - 1)

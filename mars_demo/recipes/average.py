@@ -1,7 +1,8 @@
-"""Weight averaging, which keeps a trained model near what it was before (arXiv 2203.05482)."""
+"""Weight averaging (model soups, arXiv 2203.05482), which brings a trained model nearer to its base."""
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -14,25 +15,26 @@ from mars_demo.models.facts import beside
 from mars_demo.models.load import load_checkpoint
 
 
-def write(shares: dict[str, float], output: Path) -> None:
+def write(shares: Sequence[tuple[str, float]], output: Path) -> None:
     """Write the weighted average of checkpoints, with tokenizer, settings and recipe of the first one.
 
-    shares: by the checkpoint's name; only their ratios matter.
+    shares: names of checkpoints, each with its share; only the ratios of shares matter.
 
     Raises:
         ValueError: if a share is not a positive number, or a checkpoint differs in shape from the first.
     """
-    for name, share in shares.items():
+    for name, share in shares:
         if not 0 < share < math.inf:
             raise ValueError(f"The share of {name} must be a number larger than 0, not {share:g}.")
-    total = sum(shares.values())
-    (name, share), *others = ((name, share / total) for name, share in shares.items())
+    total = sum(share for _, share in shares)
+    shares = [(name, share / total) for name, share in shares]
+    (name, share), *others = shares
     first = load_checkpoint(name, "cpu", torch.float32)
     average = {key: share * weight for key, weight in first.model.state_dict().items()}
     for name, share in others:
         _add(average, load_checkpoint(name, "cpu", torch.float32), share)
     save_checkpoint(first.model, first.tokenizer, output, first.block_size, first.objective, average)
-    averaged = ", ".join(f"{Path(name).name} {share / total:.2g}" for name, share in shares.items())
+    averaged = ", ".join(f"{Path(name).name} {share:.2g}" for name, share in shares)
     _record(first, averaged, output)
 
 

@@ -51,8 +51,8 @@ class BatchSequence:
     """The sequence of a prompt or conversation in a batch: a strategy with any of the caches.
 
     Every forward computes all tokens that are not cached. With the block cache, the sequence is `full` when
-    these are a block and at least the last token, which predicts slot 1, and its next forward commits the
-    block. Without a cache, no token is ever cached.
+    these are more than a block, since the last token must remain to predict slot 1; its next forward
+    commits the block. Without a cache, no token is ever cached.
 
     request: already `fitted`.
 

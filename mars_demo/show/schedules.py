@@ -76,8 +76,8 @@ def with_block_cache(rows: Sequence[str], runs: Sequence[Sequence[Pass]], cache_
     """Schedule the forwards of separate runs as a batch with the paper's block-level cache.
 
     A sequence that has filled its `cache_block` positions waits until all have; then one forward commits
-    the block for all. The last token, which predicts slot 1, is not in the block; it and all other tokens
-    beyond the block count for the next one. Until a block is committed, every forward of a sequence
+    the block for all. The last token must remain to predict slot 1; it and all other tokens beyond the
+    block count for the next one. Until a block is committed, every forward of a sequence
     computes its tokens again.
     """
     schedule = Schedule(f"Block cache, {cache_block} positions", list(rows))

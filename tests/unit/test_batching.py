@@ -147,9 +147,8 @@ def test_sequences_with_a_full_block_wait_for_the_others(mars_tiny, cache_block)
     request = Request("mars", tau=0.9, window=6, max_new_tokens=40)
     alone = [decode(mars_tiny, prompt, request).finish() for prompt in prompts]
     expected = with_block_cache(prompts, [run.passes for run in alone], cache_block)
-    assert cache_block == 1 or any(
-        WAIT in step and step.count(COMPUTE) == 1 for step in expected.steps
-    )  # one sequence computes alone
+    one_alone = [step for step in expected.steps if WAIT in step and step.count(COMPUTE) == 1]
+    assert cache_block == 1 or one_alone
     batch = decode_batch(mars_tiny, prompts, request, size=4, cache="block", cache_block=cache_block)
     moved = list(batch)
     assert batch.schedule.steps == expected.steps

@@ -11,7 +11,7 @@ import { read } from "./reading.js";
 
 const CONTEXT = 64; // cached positions before a measured forward
 const ROUNDS = 10; // measured forwards of each size
-const STEPS = 50; // of a slope of 1, to which slopes are rounded
+const STEPS = 50; // slopes are rounded to multiples of 1 / STEPS
 const MEMORY = 0.95; // decay of past acceptance per forward; so a narrow window is widened again now and then
 
 // ------------------------------------------------------------------------------- costs of forwards
@@ -51,7 +51,7 @@ async function milliseconds(
 /**
  * Return the cost of k positions relative to 1: the line through the measured costs.
  *
- * Its slope is a multiple of 1 / `STEPS`, so that noise seldom changes an answer.
+ * Its slope is rounded to a multiple of 1 / `STEPS`, so that noise seldom changes an answer.
  * @param {Costs} costs
  */
 export function costOf(costs) {
