@@ -4,12 +4,11 @@ It is several times as fast as transformers, which reads no split files.
 """
 
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
-from gguf import MODEL_ARCH, GGMLQuantizationType, GGUFReader, ReaderTensor, get_tensor_name_map
+from gguf import MODEL_ARCH, GGUFReader, ReaderTensor, get_tensor_name_map
 from gguf.quants import dequantize
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.integrations.gguf.reader import read_gguf_metadata
@@ -17,7 +16,6 @@ from transformers.integrations.gguf.reader import read_gguf_metadata
 from mars_demo.core.names import parts
 from mars_demo.models.architectures import LLAMA_LIKE, empty
 from mars_demo.models.checkpoint import require_fit
-from mars_demo.models.runtime.quantized_weights import Weights, of_gguf, quantize
 
 # Redundant tensors: the head is tied, and the config has the frequencies.
 _REPEATED = {"output.weight", "rope_freqs.weight"}
@@ -31,10 +29,7 @@ def read(file: Path, config: PreTrainedConfig, dtype: torch.dtype, device: str =
             fit the model.
     """
     model = empty(config)
-    weights = {
-        name: _dequantized(name, tensor, config).to(device, dtype)
-        for name, tensor in _tensors(file, config)
-    }
+    weights = {name: tensor[:].to(device, dtype) for name, tensor in tensors(file, config).items()}
     model.load_state_dict(weights, strict=False, assign=True)
     model.tie_weights()
     # Rotary frequencies are not among the weights, and those of the meta device have no values.
@@ -42,39 +37,39 @@ def read(file: Path, config: PreTrainedConfig, dtype: torch.dtype, device: str =
     return model.to(device).eval()
 
 
-def read_quantized(file: Path, config: PreTrainedConfig) -> Weights:
-    """Return the quantized weights of a GGUF file.
+class Tensor:
+    """A tensor of a GGUF file, dequantized by rows."""
 
-    Tensors that the file stores in the same format are not changed; others are quantized one by one.
+    def __init__(self, name: str, tensor: ReaderTensor, config: PreTrainedConfig):
+        self.shape = tuple(map(int, tensor.shape[::-1]))
+        self._tensor = tensor
+        self._order = np.arange(self.shape[0])
+        if heads := rotated_heads(name, config):
+            self._order = self._order.reshape(heads, -1, 2).swapaxes(1, 2).reshape(-1)
+
+    def __getitem__(self, rows: slice) -> torch.Tensor:
+        data = self._tensor.data[
+            self._order[rows]
+        ]  # a copy, because the reader's arrays are views of the file
+        return torch.from_numpy(dequantize(data, self._tensor.tensor_type))
+
+
+def tensors(file: Path, config: PreTrainedConfig) -> dict[str, Tensor]:
+    """Return the tensors of a model by transformers' names, without a tied head.
 
     Raises:
         OSError, ValueError: as `read`.
     """
-    matrices, vectors = {}, {}
-    for name, tensor in _tensors(file, config):
-        if len(tensor.shape) == 1:
-            vectors[name] = _dequantized(name, tensor, config)
-        elif tensor.tensor_type == GGMLQuantizationType.Q8_0:
-            same = of_gguf(np.array(tensor.data))
-            matrices[name] = same.ordered(_order(name, same.shape[0], config))
-        else:
-            matrices[name] = quantize(_dequantized(name, tensor, config))
-    return Weights(matrices, vectors)
-
-
-def _tensors(file: Path, config: PreTrainedConfig) -> Iterator[tuple[str, ReaderTensor]]:
-    """Yield the tensors of a model by transformers' names, without a tied head."""
     if config.model_type not in LLAMA_LIKE:
         raise ValueError(f"GGUF files of {config.model_type} models are not supported; use safetensors.")
-    names, tensors, state = tensor_names(config), _stored(file), empty(config).state_dict()
-    shapes = {stored: tuple(state[name].shape) for name, stored in names.items()}
+    names, stored, state = tensor_names(config), _stored(file), empty(config).state_dict()
+    shapes = {theirs: tuple(state[name].shape) for name, theirs in names.items()}
     require_fit(
-        shapes.keys() - tensors.keys(),
-        [n for n in shapes.keys() & tensors.keys() if shapes[n] != tuple(tensors[n].shape[::-1])],
-        tensors.keys() - shapes.keys() - _REPEATED,
+        shapes.keys() - stored.keys(),
+        [n for n in shapes.keys() & stored.keys() if shapes[n] != tuple(stored[n].shape[::-1])],
+        stored.keys() - shapes.keys() - _REPEATED,
     )
-    for name, stored in names.items():
-        yield name, tensors[stored]
+    return {name: Tensor(name, stored[theirs], config) for name, theirs in names.items()}
 
 
 def tensor_names(config: PreTrainedConfig) -> dict[str, str]:
@@ -105,21 +100,6 @@ def _stored(file: Path) -> dict[str, ReaderTensor]:
         except (IndexError, ValueError, struct.error) as error:
             raise ValueError("the GGUF file is incomplete.") from error
     return tensors
-
-
-def _dequantized(name: str, tensor: ReaderTensor, config: PreTrainedConfig) -> torch.Tensor:
-    array = dequantize(tensor.data, tensor.tensor_type)
-    if rotated_heads(name, config):
-        array = array[_order(name, array.shape[0], config)]
-    return torch.from_numpy(np.array(array))  # a copy, because the reader's arrays are views of the file
-
-
-def _order(name: str, rows: int, config: PreTrainedConfig) -> np.ndarray:
-    """Return the order of a matrix's rows in a file."""
-    order = np.arange(rows)
-    if heads := rotated_heads(name, config):
-        order = order.reshape(heads, -1, 2).swapaxes(1, 2).reshape(-1)
-    return order
 
 
 def rotated_heads(name: str, config: PreTrainedConfig) -> int:

@@ -1,7 +1,7 @@
 """Loading of checkpoints from names, folders, GGUF files and hub ids."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -12,6 +12,7 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    GenerationConfig,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -20,14 +21,14 @@ from transformers.utils import logging as transformers_logging
 
 from mars_demo.core.names import bundled, gguf_file, locate
 from mars_demo.models import block_size as blocks
-from mars_demo.models import gguf, hub, precision
+from mars_demo.models import gguf, hub, precision, safetensors_files
 from mars_demo.models.architectures import empty, published_config, require_causal
 from mars_demo.models.checkpoint import Checkpoint, require_fit, wrap
 from mars_demo.models.device import usable
 from mars_demo.models.hub import Report
 from mars_demo.models.memory import is_short, needed
 from mars_demo.models.runtime.quantized import QuantizedModel
-from mars_demo.models.runtime.quantized_weights import of_model
+from mars_demo.models.runtime.weights import QuantizedWeights
 
 # One thread at a time: transformers sets the dtype of a model as torch's default for all threads meanwhile.
 _READING = Lock()
@@ -82,16 +83,18 @@ def _quantized(
     name: str, path: str, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig
 ) -> Checkpoint:
     """Return a checkpoint with quantized weights."""
-    model, dtype = empty(config), torch.float32
+    model = empty(config)
     if file := gguf_file(path):
-        weights = gguf.read_quantized(file, config)
+        tensors = gguf.tensors(file, config)
     else:
-        dense = _weights(path, config, dtype, "cpu")
-        weights, model.generation_config = of_model(dense), dense.generation_config
+        tensors = safetensors_files.tensors(Path(path), config)
+        with suppress(OSError):  # no such file
+            model.generation_config = GenerationConfig.from_pretrained(path)
+    weights = QuantizedWeights(tensors, config.tie_word_embeddings)
     return replace(
         wrap(name, model, tokenizer, Path(path)),
         quantized=QuantizedModel(config, weights),
-        _load=lambda: _dense(name, path, config, dtype, "cpu"),
+        _load=lambda: _dense(name, path, config, torch.float32, "cpu"),
     )
 
 

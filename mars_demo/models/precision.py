@@ -6,7 +6,7 @@ from transformers import PreTrainedConfig
 from mars_demo.core.names import gguf_file
 from mars_demo.models.device import computes_bfloat16
 from mars_demo.models.runtime.onnx_graph import unsupported
-from mars_demo.models.runtime.quantized import fewest_rows
+from mars_demo.models.runtime.quantized import kernel
 
 QUANTIZED = "int8"
 _WORTH_QUANTIZING = 200  # width below which forwards are not limited by memory bandwidth
@@ -40,4 +40,4 @@ def is_quantized(dtype: torch.dtype | str, path: str, device: str, config: PreTr
     if dtype == QUANTIZED and obstacle:
         raise ValueError(f"{dtype} is not supported here: {obstacle} Choose float32 or bfloat16.")
     worth = dtype == "auto" and gguf_file(path) and config.hidden_size >= _WORTH_QUANTIZING
-    return bool(dtype == QUANTIZED or worth) and not obstacle and fewest_rows() is not None
+    return bool(dtype == QUANTIZED or worth) and not obstacle and kernel() is not None

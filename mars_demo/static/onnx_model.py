@@ -1,21 +1,20 @@
 """Export of checkpoints as ONNX models that decode in a browser."""
 
-import copy
+from __future__ import annotations
+
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime
 import torch
+from onnx import TensorProto
 from onnx.external_data_helper import set_external_data
-from transformers import PreTrainedModel
 
 from mars_demo.core.layout import Layout, causal, verification, window
 from mars_demo.core.messages import user
@@ -24,11 +23,12 @@ from mars_demo.models.chat import render, with_slots
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import LICENSE
 from mars_demo.models.facts import beside, front_matter
-from mars_demo.models.runtime.decoder import TransformersDecoder
+from mars_demo.models.runtime.attention import PlainAttention
+from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
 from mars_demo.models.runtime.engine import Engine
-from mars_demo.models.runtime.onnx_graph import ExportedGraph, unsupported
-from mars_demo.models.runtime.quantized import UNSEEN
-from mars_demo.models.runtime.quantized_weights import of_model, quantize
+from mars_demo.models.runtime.onnx_graph import DecoderGraph, unsupported
+from mars_demo.models.runtime.quantized import UNSEEN, QuantizedModel
+from mars_demo.models.runtime.weights import QuantizedWeights, Weights
 from mars_demo.static.space import check_new
 
 MODEL, DESCRIPTION = "model.onnx", "decoder.json"
@@ -67,16 +67,20 @@ def write(checkpoint: Checkpoint, output: Path, bits: int) -> None:
         raise ValueError(f"{checkpoint.name} cannot be exported: {reason}")
     if not set(MODES) & set(checkpoint.modes):
         raise ValueError(f"{checkpoint.name} cannot be exported: it decodes in none of {', '.join(MODES)}.")
-    model = checkpoint.model if bits == 32 else _rounded(checkpoint.model)
-    graph = ExportedGraph(config, of_model(model, quantized=bits == 8))
-    if sum(tensor.nbytes for tensor in graph.tensors.values()) > LARGEST:
+    if checkpoint.model.num_parameters() * bits / 8 > LARGEST:
         raise ValueError(f"{checkpoint.name} is too large for a browser: its weights have more than 2 GB.")
+    tensors = {name: value.cpu() for name, value in checkpoint.model.state_dict().items()}
+    weights = (Weights if bits == 32 else QuantizedWeights)(tensors, config.tie_word_embeddings)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{output.name}-", dir=output.parent) as unfinished:
         folder = Path(unfinished) / output.name
         checkpoint.tokenizer.save_pretrained(folder)
-        _save(graph.model(), folder)
-        if not _agrees(folder / MODEL, replace(checkpoint, model=model)):
+        # Unsigned weights are exact on every CPU, and as fast as signed ones in WebAssembly.
+        graph = DecoderGraph(config, weights, PlainAttention(config), signed=False)
+        model = graph.model(_Files(folder))
+        (folder / MODEL).write_bytes(model.SerializeToString())
+        decoder = TransformersDecoder(checkpoint.model) if bits == 32 else QuantizedModel(config, weights)
+        if not _agrees(ExportedModel(folder / MODEL), decoder, checkpoint):
             raise ValueError(f"The exported model does not compute the logits of {checkpoint.name}.")
         card = front_matter(checkpoint.source)
         if licence := _licence(checkpoint, card):
@@ -127,25 +131,27 @@ def _around_prompt(checkpoint: Checkpoint) -> list[str]:
     return parts
 
 
-def _save(model: onnx.ModelProto, folder: Path) -> None:
-    """Write a model, and its weights as external data in files of at most `PART` bytes.
+class _Files:
+    """The weights of an exported model as external data, in files of at most `PART` bytes.
 
     A larger tensor has a file of its own. A browser reads external data without a second copy.
     """
-    number, size = 1, 0
-    for tensor in model.graph.initializer:
-        content = tensor.raw_data
-        if len(content) < OUTSIDE:
-            continue
-        if size and size + len(content) > PART:
-            number, size = number + 1, 0
-        name = WEIGHTS.format(number)
-        with (folder / name).open("ab") as file:
-            file.write(content)
-        set_external_data(tensor, name, size, len(content))
-        tensor.ClearField("raw_data")
-        size += len(content)
-    (folder / MODEL).write_bytes(model.SerializeToString())
+
+    def __init__(self, folder: Path):
+        self._folder, self._number, self._size = folder, 1, 0
+
+    def __call__(self, tensor: TensorProto, array: np.ndarray) -> None:
+        """Store the values of a tensor: small ones in the model itself."""
+        if array.nbytes < OUTSIDE:
+            tensor.raw_data = array.tobytes()
+            return
+        if self._size and self._size + array.nbytes > PART:
+            self._number, self._size = self._number + 1, 0
+        name = WEIGHTS.format(self._number)
+        with (self._folder / name).open("ab") as file:
+            file.write(array.tobytes())
+        set_external_data(tensor, name, self._size, array.nbytes)
+        self._size += array.nbytes
 
 
 def _licence(checkpoint: Checkpoint, card: dict[str, Any]) -> Path | None:
@@ -161,19 +167,9 @@ def _facts(file: Path) -> dict[str, Any]:
     return {"bytes": file.stat().st_size, "sha256": digest}
 
 
-@torch.inference_mode()
-def _rounded(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a copy of a model with weights rounded to 8 bits."""
-    model = copy.deepcopy(model)
-    for weight in model.parameters():
-        if weight.ndim == 2:
-            weight.copy_(torch.from_numpy(quantize(weight.cpu()).rows(np.arange(len(weight)))))
-    return model
-
-
-def _agrees(file: Path, checkpoint: Checkpoint) -> bool:
-    """Return whether a file computes a model's logits: of a prompt, of a window, and of drafts."""
-    engine, exported = Engine(TransformersDecoder(checkpoint.model)), ExportedModel(file)
+def _agrees(exported: ExportedModel, decoder: Decoder, checkpoint: Checkpoint) -> bool:
+    """Return whether an exported model computes a decoder's logits: of a prompt, of a window, of drafts."""
+    engine = Engine(decoder)
     size, random = checkpoint.model.config.vocab_size, torch.Generator().manual_seed(0)
     ids = torch.randint(size, (PROMPT + 2 + DRAFTS,), generator=random).tolist()
     masks, mask_id = checkpoint.largest_window - 1, checkpoint.mask_id
@@ -195,7 +191,6 @@ class ExportedModel:
     def __init__(self, file: Path):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
-        options.add_session_config_entry("session.disable_quant_qdq", "1")  # see `ExportedGraph`
         self._session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
         shapes = {one.name: one.shape for one in self._session.get_inputs()}
         self._stores = {

@@ -16,16 +16,18 @@ from transformers import PreTrainedConfig
 
 from mars_demo.core.layout import Layout
 from mars_demo.models.architectures import head_width
+from mars_demo.models.runtime.attention import FusedAttention, stores
 from mars_demo.models.runtime.decoder import Decoder
-from mars_demo.models.runtime.onnx_graph import DecoderGraph, Graph, stores
-from mars_demo.models.runtime.quantized_weights import GROUP, Weights, quantize
+from mars_demo.models.runtime.onnx_graph import DecoderGraph, Graph
+from mars_demo.models.runtime.weights import Quantized, Weights
 
 _FIRST_ROOM = 512  # positions of a new text's KV cache; it doubles when it is full
 UNSEEN = np.float32(-1e30)  # attention bias of masked positions
 # Attention adds in another order for the last one of an odd number of positions. With an even number, the
 # prediction of a position does not depend on the number of positions, so verified drafts equal AR's choice.
 _ATTENTION_STEP = 2
-_ROWS_TRIED = (1, 2, 4, 8)
+SIGNED, UNSIGNED = "signed", "unsigned"  # kinds of integer weights
+_ROWS, _WIDTH, _OUTPUTS = 17, 576, 160  # of products that test the kernels
 
 
 class QuantizedModel(Decoder):
@@ -35,9 +37,8 @@ class QuantizedModel(Decoder):
 
     def __init__(self, config: PreTrainedConfig, weights: Weights):
         self.config = config
-        self._embedding = weights.matrix("model.embed_tokens")
-        graph = DecoderGraph(config, weights)
-        self._session = session_of(graph.model(), graph)
+        graph = DecoderGraph(config, weights, FusedAttention(config), kernel() == SIGNED)
+        self._session = session_of(graph.model(_given), graph)
         # Weak keys, because a text must not keep its model in memory, and a binding holds the session.
         self._bindings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
@@ -47,33 +48,30 @@ class QuantizedModel(Decoder):
     def forward(self, text: QuantizedText, layout: Layout, first: int) -> Tensor:
         """Return the logits; no position may attend to a later one."""
         ids, positions = layout.ids[0].numpy(), layout.positions[0].numpy()
-        count, predicted = len(ids), len(ids) - first
-        ids = _repeating_last(ids, fewest_rows() - count)
-        rows = _repeating_last(np.arange(first, count), fewest_rows() - predicted)
-        padding = -len(ids) % _ATTENTION_STEP
-        extra = len(ids) + padding - count
-        total = text.length + count + extra
-        columns = total + (text.length == 0)  # see `DecoderGraph`
-        bias = np.full((count + extra, columns), UNSEEN)
-        bias[:count, : total - extra][layout.visible[0].numpy()] = 0
+        count = len(ids)
+        padding = -count % _ATTENTION_STEP
+        total = text.length + count + padding
+        columns = total + (text.length == 0)  # see `FusedAttention`
+        bias = np.full((count + padding, columns), UNSEEN)
+        bias[:count, : total - padding][layout.visible[0].numpy()] = 0
         bias[count:] = bias[count - 1]
         binding = self._binding(text, columns)
         for name, array in {
-            "hidden": self._embedding.rows(ids)[None],
+            "ids": ids[None],
             "padding": np.array([0, 0, 0, 0, padding, 0]),
-            "real": np.array([len(ids)]),
-            "positions": _repeating_last(positions, extra)[None],
+            "real": np.array([count]),
+            "positions": np.append(positions, positions[count - padding :])[None],
             "last": np.array([total - 1], np.int32),
             "count": np.array(columns, np.int32),
             "bias": bias[None, None],
-            "rows": rows,
+            "rows": np.arange(first, count),
         }.items():
             binding.bind_cpu_input(name, array)
-        logits = torch.empty(len(rows), self.config.vocab_size, dtype=torch.float32)
+        logits = torch.empty(count - first, self.config.vocab_size, dtype=torch.float32)
         binding.bind_output("logits", "cpu", 0, np.float32, list(logits.shape), logits.data_ptr())
         self._session.run_with_iobinding(binding)
         text.length += count
-        return logits[:predicted]
+        return logits
 
     def keep(self, text: QuantizedText, length: int) -> None:
         text.length = min(text.length, length)
@@ -111,9 +109,10 @@ class QuantizedText:
         return True
 
 
-def _repeating_last(values: np.ndarray, times: int) -> np.ndarray:
-    """Return values with the last one repeated `times` more times."""
-    return values if times < 1 else np.append(values, np.repeat(values[-1:], times))
+def _given(tensor: TensorProto, array: np.ndarray) -> None:
+    """Mark a tensor as one that the session is given."""
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="given to the session")
 
 
 def session_of(model: onnx.ModelProto, graph: Graph) -> onnxruntime.InferenceSession:
@@ -130,28 +129,27 @@ def session_of(model: onnx.ModelProto, graph: Graph) -> onnxruntime.InferenceSes
 
 
 @functools.cache
-def fewest_rows() -> int | None:
-    """Return the number of rows of a product from which a row's result does not depend on their number.
+def kernel() -> str | None:
+    """Return the kind of weights for which this CPU's integer products are exact, the faster one first.
 
-    It is measured with the kernels of this CPU. It is 1 also if the results always depend on their number,
-    and None if they are wrong.
+    Without VNNI, sums of two products of signed weights may overflow. None if all products are wrong.
     """
+    return next((kind for kind in (SIGNED, UNSIGNED) if _is_exact(kind)), None)
+
+
+def _is_exact(kind: str) -> bool:
     random = np.random.default_rng(0)
-    weights = torch.from_numpy(random.standard_normal((160, 18 * GROUP), np.float32))
-    matrix, graph = quantize(weights), Graph()
-    graph.product("x", matrix, "matrix", "y")
-    x = random.standard_normal((max(_ROWS_TRIED) + 1, 18 * GROUP), np.float32)
-    ends = [
-        [value(name, TensorProto.FLOAT, ["rows", width])] for name, width in (("x", x.shape[1]), ("y", 160))
-    ]
+    x = random.choice([-1.0, 1.0], (_ROWS, _WIDTH)).astype(np.float32)  # extreme bytes, whose sums overflow
+    x[1::2] *= random.random((_ROWS // 2, _WIDTH), np.float32)
+    x[:, 0] = 1
+    q, graph = random.choice(np.array([-127, 127], np.int8), (_WIDTH, _OUTPUTS)), Graph()
+    matrix = Quantized(q, np.ones(_OUTPUTS, np.float32))
+    graph.product("x", matrix, "matrix", "y", False, kind == SIGNED)
+    ends = [value("x", TensorProto.FLOAT, ["n", _WIDTH])], [value("y", TensorProto.FLOAT, ["n", _OUTPUTS])]
     try:
-        session = session_of(graph.proto(*ends), graph)
-        results = [session.run(None, {"x": x[:rows]})[0] for rows in range(1, len(x) + 1)]
+        session = session_of(graph.proto(*ends, _given), graph)
+        results = [session.run(None, {"x": x[:rows]})[0] for rows in range(1, _ROWS + 1)]
     except Exception:  # an old CPU, or a build of the library without these kernels
-        return None
-    exact = x @ matrix.rows(np.arange(160)).T
-    if max(np.abs(part - exact[: len(part)]).max() for part in results) >= 0.05 * np.abs(exact).max():
-        return None
-    most = results[-1]
-    fewest = (n for n in _ROWS_TRIED if all((part[:n] == most[:n]).all() for part in results[n - 1 :]))
-    return next(fewest, 1)
+        return False
+    expected = np.rint(x * 127).astype(np.int64) @ q.astype(np.int64) / 127
+    return all(np.allclose(y, expected[: len(y)], rtol=1e-5, atol=1e-2) for y in results)
