@@ -10,7 +10,13 @@ import torch
 torch.backends.cuda.enable_cudnn_sdp(False)
 
 # Units of a CPU for integer products, best first, by the flags of /proc/cpuinfo.
-UNITS = {"amx_bf16": "AMX", "avx512_vnni": "AVX-512 VNNI", "avx512f": "AVX-512", "avx2": "AVX2"}
+UNITS = {
+    "amx_int8": "AMX",
+    "avx512_vnni": "AVX-512 VNNI",
+    "avx_vnni": "AVX-VNNI",
+    "avx512f": "AVX-512",
+    "avx2": "AVX2",
+}
 
 
 def devices() -> list[str]:
@@ -60,11 +66,18 @@ def gpu_name(device: torch.device) -> str | None:
 
 
 def processor() -> str:
-    """Return the name of the CPU and its best unit for quantized products."""
+    """Return the name of the CPU and its best unit for integer products."""
+    name = _cpu_info().get("model name", platform.machine()).replace("(R)", "").replace("(TM)", "")
+    return f"{name} with {best}" if (best := unit()) else name
+
+
+def unit() -> str | None:
+    """Return the best unit of this CPU for integer products; None if it has none that is known here."""
+    flags = _cpu_info().get("flags", "").split()
+    return next((name for flag, name in UNITS.items() if flag in flags), None)
+
+
+def _cpu_info() -> dict[str, str]:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
-    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    name = fields.get("model name", platform.machine()).replace("(R)", "").replace("(TM)", "")
-    flags = fields.get("flags", "").split()
-    units = next((units for flag, units in UNITS.items() if flag in flags), None)
-    return f"{name} with {units}" if units else name
+    return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}

@@ -9,7 +9,8 @@ import yaml
 from huggingface_hub import metadata_load
 
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.models.device import gpu_name
+from mars_demo.models.device import best, gpu_name
+from mars_demo.models.precision import integer_kernel, is_quantized
 
 _TRAINED_FOR = {
     "ar": "one token per forward (AR)",
@@ -30,13 +31,18 @@ class Facts:
 def facts(checkpoint: Checkpoint) -> Facts:
     """Return the facts of a checkpoint."""
     parameters = sum(weight.numel() for weight in checkpoint.model.parameters())
-    device = None if checkpoint.device.type == "meta" else gpu_name(checkpoint.device) or "CPU"
+    is_loaded = checkpoint.device.type != "meta"
+    device = (gpu_name(checkpoint.device) or "CPU") if is_loaded else None
+    has_integers = checkpoint.quantized or (
+        not is_loaded and is_quantized("auto", str(checkpoint.source), best(), checkpoint.model.config)
+    )
     texts = {
         "parameters": _rounded(parameters),
         "trained for": _TRAINED_FOR[checkpoint.objective],
         "block size": checkpoint.block_size and f"{checkpoint.block_size} masks",
         "reads up to": f"{checkpoint.context:,} tokens",
         "computes on": device and f"{device}, {checkpoint.precision}",
+        "int8 products": integer_kernel() if has_integers else None,
         "licence": licence_in(front_matter(checkpoint.source)),
         "modes": ", ".join(checkpoint.modes),
         "chat template": None if checkpoint.has_template else "none: prompts are continued as they are",

@@ -1,10 +1,12 @@
 """The precision of a model's weights."""
 
+import platform
+
 import torch
 from transformers import PreTrainedConfig
 
 from mars_demo.core.names import gguf_file
-from mars_demo.models.device import computes_bfloat16
+from mars_demo.models.device import computes_bfloat16, unit
 from mars_demo.models.runtime.onnx_graph import unsupported
 from mars_demo.models.runtime.quantized import kernel
 
@@ -41,3 +43,8 @@ def is_quantized(dtype: torch.dtype | str, path: str, device: str, config: PreTr
         raise ValueError(f"{dtype} is not supported here: {obstacle} Choose float32 or bfloat16.")
     worth = dtype == "auto" and gguf_file(path) and config.hidden_size >= _WORTH_QUANTIZING
     return bool(dtype == QUANTIZED or worth) and not obstacle and kernel() is not None
+
+
+def integer_kernel() -> str:
+    """Return the kind of integer products that run on this CPU: their weights, and the unit of the CPU."""
+    return f"{kernel()} bytes, {unit() or f'{platform.machine()} (not measured)'}"

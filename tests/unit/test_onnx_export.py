@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from random_models import ARCHITECTURES, dequantized, random_model, varied
+from random_models import ARCHITECTURES, random_model, varied
 
 from mars_demo.cli import main
 from mars_demo.core import layout as layouts
@@ -14,6 +14,8 @@ from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.engine import Engine
+from mars_demo.models.runtime.quantized import QuantizedModel
+from mars_demo.models.runtime.weights import QuantizedWeights
 from mars_demo.static import onnx_model
 
 CONTEXT = 96
@@ -82,12 +84,19 @@ def checkpoint(request, tokenizer):
     return wrap(request.param, varied(model), tokenizer)
 
 
+def decoder_of(model, bits: int):
+    """Return the decoder whose logits an export must have."""
+    if bits == 32:
+        return TransformersDecoder(model)
+    weights = QuantizedWeights(model.state_dict(), model.config.tie_word_embeddings)
+    return QuantizedModel(model.config, weights)
+
+
 @pytest.mark.parametrize("bits", (32, 8))
-def test_logits_are_those_of_transformers_up_to_the_end_of_the_context(checkpoint, bits, tmp_path):
+def test_logits_are_those_of_the_app_up_to_the_end_of_the_context(checkpoint, bits, tmp_path):
     onnx_model.write(checkpoint, tmp_path / "exported", bits)
     exported = onnx_model.ExportedModel(tmp_path / "exported" / "model.onnx")
-    model = checkpoint.model if bits == 32 else dequantized(checkpoint.model)
-    engine, rng = Engine(TransformersDecoder(model)), random.Random(bits)
+    engine, rng, equal = Engine(decoder_of(checkpoint.model, bits)), random.Random(bits), []
     while room := CONTEXT - engine.length:
         kept = min(room, rng.randint(1, 30))
         tokens, drafts = ([rng.randrange(400) for _ in range(n)] for n in (kept, rng.randint(0, 8)))
@@ -98,9 +107,11 @@ def test_logits_are_those_of_transformers_up_to_the_end_of_the_context(checkpoin
         first = rng.randrange(layout.ids.shape[1])
         expected = engine.forward(layout, first).numpy()
         engine.commit(kept)
-        np.testing.assert_allclose(
-            exported.forward(layout, first), expected, rtol=0, atol=1e-4 * np.abs(expected).max()
-        )
+        difference = np.abs(exported.forward(layout, first) - expected).max(-1) / np.abs(expected).max()
+        assert difference.max() < (1e-4 if bits == 32 else 0.02)
+        equal += [*(difference < 1e-4)]
+    # With 8 bits, a difference in the last digit of attention can round an input to the next step.
+    assert np.mean(equal) > 0.6
 
 
 def test_a_model_without_a_template_gets_raw_prompts(checkpoint, tmp_path, monkeypatch):
@@ -117,7 +128,7 @@ def test_refusals_leave_no_folder(folder, checkpoint, tmp_path, tokenizer, monke
     narrow = wrap("narrow", random_model("llama", tokenizer, head_dim=8), tokenizer)
     with pytest.raises(ValueError, match="narrow cannot be exported: its heads are 8 wide"):
         onnx_model.write(narrow, output, 32)
-    monkeypatch.setattr(onnx_model, "TOLERANCE", 0)
+    monkeypatch.setattr(onnx_model, "TOLERANCE", {8: 0})
     with pytest.raises(ValueError, match="does not compute the logits"):
         onnx_model.write(checkpoint, output, 8)
     assert [*tmp_path.iterdir()] == []

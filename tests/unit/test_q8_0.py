@@ -106,15 +106,15 @@ def test_a_split_model_is_the_same_model(source, folder, tmp_path):
 
 def test_weights_go_to_a_device_tensor_by_tensor(source, folder, monkeypatch):
     """Count the dequantized tensors in host memory while reading to the device `meta`, which takes none."""
-    original, tensors, counts = gguf._dequantized, [], []
+    original, tensors, counts = gguf.Tensor.__getitem__, [], []
 
-    def dequantized(*arguments):
-        tensor = original(*arguments)
+    def dequantized(stored, rows):
+        tensor = original(stored, rows)
         tensors.append(weakref.ref(tensor))
         counts.append(sum(one() is not None for one in tensors))
         return tensor
 
-    monkeypatch.setattr(gguf, "_dequantized", dequantized)
+    monkeypatch.setattr(gguf.Tensor, "__getitem__", dequantized)
     gguf.read(gguf_file(str(folder)), source.model.config, torch.float32, "meta")
     assert max(counts) <= 2 < len(counts)
 

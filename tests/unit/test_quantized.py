@@ -96,6 +96,23 @@ def test_logits_are_bitwise_independent_of_the_number_of_positions(pair):
         assert torch.equal(logits_in_parts(quantized_model, ids, size), whole), size
 
 
+def test_logits_are_bitwise_those_of_ar_in_windows_and_in_both_layouts_of_verification(pair):
+    _, quantized_model = pair
+    ids = torch.randint(0, 400, (30,), generator=torch.Generator().manual_seed(5)).tolist()
+    alone = logits_in_parts(quantized_model, ids, 1)
+    engine = Engine(quantized_model)
+    engine.forward(layouts.causal(ids[:10]))
+    engine.commit(10)
+    for drafts in range(9):
+        guesses = ids[11 : 11 + drafts]
+        for masks in (0, 1, 8):
+            for linear in (True, False):
+                layout = layouts.verification(ids[10:11], guesses, masks, 4, 10, linear)
+                logits = engine.forward(layout)
+                engine.commit(0)
+                assert torch.equal(logits[: drafts + 1], alone[10 : 11 + drafts]), (drafts, masks, linear)
+
+
 def test_groups_of_masks_see_the_same_as_in_the_plain_model(pair, naive):
     _, quantized_model = pair
     ids = torch.randint(0, 400, (12,), generator=torch.Generator().manual_seed(3)).tolist()

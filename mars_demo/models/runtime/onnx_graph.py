@@ -126,6 +126,13 @@ class Graph:
         return f"{x}.rows", f"{x}.scales"
 
 
+def put_outside(tensor: TensorProto, **place: object) -> None:
+    """Mark a tensor's values as outside the model. place: among others, the `location`."""
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, text in place.items():
+        tensor.external_data.add(key=key, value=str(text))
+
+
 class Attention(Protocol):
     """The attention of a graph, with the inputs and outputs that it needs."""
 

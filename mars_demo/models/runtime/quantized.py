@@ -18,7 +18,7 @@ from mars_demo.core.layout import Layout
 from mars_demo.models.architectures import head_width
 from mars_demo.models.runtime.attention import FusedAttention, stores
 from mars_demo.models.runtime.decoder import Decoder
-from mars_demo.models.runtime.onnx_graph import DecoderGraph, Graph
+from mars_demo.models.runtime.onnx_graph import DecoderGraph, Graph, put_outside
 from mars_demo.models.runtime.weights import Quantized, Weights
 
 _FIRST_ROOM = 512  # positions of a new text's KV cache; it doubles when it is full
@@ -38,7 +38,7 @@ class QuantizedModel(Decoder):
     def __init__(self, config: PreTrainedConfig, weights: Weights):
         self.config = config
         graph = DecoderGraph(config, weights, FusedAttention(config), kernel() == SIGNED)
-        self._session = session_of(graph.model(_given), graph)
+        self._session = session_of(graph.model(_give), graph)
         # Weak keys, because a text must not keep its model in memory, and a binding holds the session.
         self._bindings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
@@ -109,10 +109,8 @@ class QuantizedText:
         return True
 
 
-def _given(tensor: TensorProto, array: np.ndarray) -> None:
-    """Mark a tensor as one that the session is given."""
-    tensor.data_location = TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value="given to the session")
+def _give(tensor: TensorProto, array: np.ndarray) -> None:
+    put_outside(tensor, location="given to the session")
 
 
 def session_of(model: onnx.ModelProto, graph: Graph) -> onnxruntime.InferenceSession:
@@ -147,7 +145,7 @@ def _is_exact(kind: str) -> bool:
     graph.product("x", matrix, "matrix", "y", False, kind == SIGNED)
     ends = [value("x", TensorProto.FLOAT, ["n", _WIDTH])], [value("y", TensorProto.FLOAT, ["n", _OUTPUTS])]
     try:
-        session = session_of(graph.proto(*ends, _given), graph)
+        session = session_of(graph.proto(*ends, _give), graph)
         results = [session.run(None, {"x": x[:rows]})[0] for rows in range(1, _ROWS + 1)]
     except Exception:  # an old CPU, or a build of the library without these kernels
         return False
