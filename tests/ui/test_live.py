@@ -292,7 +292,6 @@ def check_races(
     prompts,
     taus=(0.95,),
     tokens=128,
-    device="wasm",
     dtype="float32",
     adaptive=False,
 ) -> list[bool]:
@@ -308,7 +307,7 @@ def check_races(
         for modes, tau in zip(lanes, taus)
     ]
     ties = []
-    written = run_races(page, f"{url}live/", checkpoint.name, races, device)
+    written = run_races(page, f"{url}live/", checkpoint.name, races)
     for race, text in zip(races, written, strict=True):
         lines = [json.loads(line) for line in text.splitlines()]
         lanes = [line.pop("lane") for line in lines]
@@ -322,7 +321,7 @@ def check_races(
             )
             expected = decode(replace(checkpoint, costs=costs), race["prompt"], request).finish()
             assert SETTINGS(run.settings) == SETTINGS(expected.settings)
-            assert (run.settings.device, run.settings.dtype, len(run.settings.run)) == (device, dtype, 8)
+            assert (run.settings.device, run.settings.dtype, len(run.settings.run)) == ("wasm", dtype, 8)
             ties.append(is_tied(run, expected))
     return ties
 
@@ -383,10 +382,8 @@ def test_prompts_have_the_tokens_of_python(blank, served, mars_tiny):
 @pytest.mark.full
 def test_a_static_space_is_the_gallery_and_the_chat_model(gallery, chat_site):
     names = [{path.relative_to(root) for path in root.rglob("*")} for root in (chat_site, gallery)]
-    chat, libraries = Path("live", "models", CHAT), Path("live", "worker", "runtime")
-    for_gpus = {libraries / name for name in runtime.RUNTIME["webgpu"]}
-    of_chat = {path for path in names[0] if path == chat or chat in path.parents}
-    assert names[0] - names[1] == of_chat | for_gpus
+    chat = Path("live", "models", CHAT)
+    assert names[0] - names[1] == {path for path in names[0] if path == chat or chat in path.parents}
     assert names[1] < names[0] and chat / "LICENSE" in names[0]
     assert max(path.stat().st_size for path in chat_site.rglob("*")) < LARGEST
 
@@ -444,40 +441,6 @@ def test_too_little_memory_is_a_sentence_and_smaller_models_go_on(browser, chat_
     small.close()
 
 
-@pytest.fixture
-def software_gpu(browser):
-    """Yield a browser whose GPU computes on the processor."""
-    arguments = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"]
-    other = browser.browser_type.launch(executable_path=shutil.which("chromium"), args=arguments)
-    yield other
-    other.close()
-
-
-@pytest.mark.full
-def test_runs_on_a_gpu_equal_those_of_python(software_gpu, chat_served, mars_tiny):
-    prompts = [example.prompt for example in tasks.mixed(1)][:2]
-    with on_site(software_gpu, chat_served) as (context, _):
-        page = context.new_page()
-        page.goto(f"{chat_served}live/models/mars-tiny/decoder.json")
-        check_races(page, chat_served, mars_tiny, prompts, tokens=40, device="webgpu")
-
-
-@pytest.mark.full
-def test_a_gpu_that_fails_gives_way_to_the_processor(software_gpu, chat_served):
-    context = software_gpu.new_context()
-    context.set_default_timeout(120_000)
-    page = open_page(context, chat_served)
-    assert page.locator(".gpu").is_hidden()  # a small model gains nothing on it
-    page.get_by_label(CHAT).check()
-    expect(page.locator(".said")).to_have_text(f"{CHAT} is ready.")
-    box = page.get_by_label("on this device's GPU")
-    expect(box).not_to_be_checked()  # this one computes on the processor
-    context.route("**/*.asyncify.wasm", lambda route: route.abort())
-    box.check()
-    expect(page.locator(".said")).to_have_text(f"{CHAT} is ready.")
-    expect(box).not_to_be_checked()
-
-
 @pytest.mark.full
 def test_without_npm_the_gallery_has_no_live_page(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(runtime, "INSTALLED", tmp_path / "node_modules")
@@ -501,4 +464,4 @@ def test_libraries_that_npm_rejects_are_not_used(tmp_path, monkeypatch):
     npm.write_text("#!/bin/sh\nexit 1\n")
     npm.chmod(0o755)
     with pytest.raises(runtime.MissingLibraries, match="npm could not fetch"):
-        runtime.fetch(tmp_path, "wasm")
+        runtime.fetch(tmp_path)

@@ -39,13 +39,11 @@ def collect(folder: Path, checkpoints: Iterable[Checkpoint]) -> int:
     libraries = folder / _WORKER / "runtime"
     libraries.mkdir(parents=True)
     (folder / _WORKER / "worker.js").write_text(built("worker"), encoding="utf-8")
-    runtime.fetch(libraries, "wasm")  # first, since exporting takes longer
+    runtime.fetch(libraries)  # first, since exporting takes longer
     (folder / "models").mkdir()
     for checkpoint in checkpoints:
         bits = onnx_model.default_bits(checkpoint)
         onnx_model.write(checkpoint, folder / "models" / checkpoint.name, bits)
-        if checkpoint.name in MEMORY:
-            runtime.fetch(libraries, "webgpu")
     return _size(folder)
 
 
@@ -54,7 +52,7 @@ def pages(folder: Path, stage: Figure) -> dict[str, str]:
 
     The smallest model is the first one, which the page loads at once.
     """
-    libraries = folder / _WORKER / "runtime"
+    libraries = _size(folder / _WORKER / "runtime")
     listed = [_facts(path, libraries) for path in sorted((folder / "models").iterdir(), key=_size)]
     data = {"models": listed, "tokens": NEW_TOKENS, "tau": TAU, "slot": SLOT}
     body = _BODY.substitute(
@@ -76,17 +74,11 @@ def pages(folder: Path, stage: Figure) -> dict[str, str]:
     }
 
 
-def _facts(folder: Path, libraries: Path) -> dict[str, Any]:
-    """Return what the page's script knows of an exported model: among others, its size by device.
-
-    A small model does not use a GPU, where starting the many small operations takes longer than they do.
-    """
-    devices = ("wasm", "webgpu") if folder.name in MEMORY else ("wasm",)
+def _facts(folder: Path, libraries: int) -> dict[str, Any]:
+    """Return what the page's script knows of an exported model; its size includes that of the libraries."""
     return {
         "name": folder.name,
-        "megabytes": {
-            device: round((_size(folder) + runtime.size(libraries, device)) / 1e6) for device in devices
-        },
+        "megabytes": round((_size(folder) + libraries) / 1e6),
         "examples": [example for example in read_json("prompts.json") if example["model"] == folder.name],
         "opening": _opening(folder.name),
     }
@@ -102,7 +94,7 @@ def _radio(model: dict[str, Any], checked: bool) -> str:
     name, state = html.escape(model["name"]), " checked" if checked else ""
     memory = MEMORY.get(model["name"])
     needs = f" and {memory} of memory: too much for many phones" if memory else ""
-    said = f"{name}: {model['megabytes']['wasm']} MB{needs}"
+    said = f"{name}: {model['megabytes']} MB{needs}"
     return f'<label class="choice"><input type="radio" name="model" value="{name}"{state}> {said}</label>'
 
 
