@@ -113,6 +113,7 @@ MODES = {
 
 # The modes that a visitor can race with one model, against `ar` if the model can run it.
 RACED = tuple(mode for mode in MODES.values() if mode.name != "ar" and not mode.needs_draft)
+OPENING = ("mars", "lossless")  # those of them that a race opens with
 
 
 def modes_of(objective: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from mars_demo.core.acceptance import TAU
 from mars_demo.core.assets import read_json
 from mars_demo.core.limits import NEW_TOKENS
-from mars_demo.core.modes import MODES
+from mars_demo.core.modes import MODES, OPENING
 from mars_demo.core.names import CHAT, TINY
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.show import recordings
@@ -22,7 +22,6 @@ from mars_demo.static.standalone.replay import SLOT, replay_template
 
 TITLE = "MARS in your browser"
 MODELS = (TINY, CHAT)  # those that decode in the browser
-OFFERED = ("mars", "lossless")  # the modes beside the baseline; the first is chosen
 MEMORY = {CHAT: "about 1.4 GB"}  # of a page with a large model, in Chromium
 POLICY = "worker-src 'self'; connect-src 'self'; "  # the decoder, and the page that saves a run
 _HERE = Path(__file__).parent
@@ -60,7 +59,7 @@ def pages(folder: Path, stage: Figure) -> dict[str, str]:
         several="" if len(listed) > 1 else "hidden",
         models="\n    ".join(_radio(model, model is listed[0]) for model in listed),
         about="\n  ".join(_about(folder / "models" / model["name"]) for model in listed),
-        modes="\n    ".join(_checkbox(name, name == OFFERED[0]) for name in OFFERED),
+        modes="\n    ".join(map(_checkbox, OPENING)),
         figure=standalone.figure(stage, ""),
     )
     body += f'<script type="application/json" id="live">{standalone.data(json.dumps(data))}</script>\n'
@@ -112,11 +111,10 @@ def _about(folder: Path) -> str:
     return f'<p class="about" data-model="{html.escape(folder.name)}" hidden>{" ".join(sentences)}</p>'
 
 
-def _checkbox(name: str, checked: bool) -> str:
+def _checkbox(name: str) -> str:
     mode = MODES[name]
-    state = " checked" if checked else ""
     said = html.escape(f"{mode.title}: {mode.explained}")
-    return f'<label class="choice"><input type="checkbox" value="{name}"{state}> {said}</label>'
+    return f'<label class="choice"><input type="checkbox" value="{name}" checked> {said}</label>'
 
 
 def _size(folder: Path) -> int:

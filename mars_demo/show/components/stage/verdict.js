@@ -12,7 +12,8 @@ const TIED = 0.8; // the least ratio of the second to the first probability wher
 const MATTERS = 0.2; // of the run's time: the least excess over the median that is reported
 
 /**
- * Return a sentence for each run.
+ * Return a sentence for each run. Of several sides, the fastest one with AR's answer comes first; without one,
+ * a sentence says so.
  * @param {Record<string, Run>} runs by lane
  */
 export function verdict(runs) {
@@ -22,10 +23,38 @@ export function verdict(runs) {
   if (!all.every((run) => run.passes.length)) return ["Stopped before every side had begun."];
   const stopped = all.some((run) => run.stopped);
   const others = inOrder(runs).filter((run) => !isBaseline(run));
-  const parts = others.map((run, index) => described(run, runs, stopped, index === 0));
+  const { winner, headline } = stopped ? { winner: null, headline: ["Stopped."] } : ranked(others, runs);
+  if (winner) others.unshift(...others.splice(others.indexOf(winner), 1));
+  const parts = others.map((run, index) => described(run, runs, stopped, index === 0, run === winner));
   if (stopped || !parts.length) parts.push(...all.filter(isBaseline).map((run) => `${summary(run)}.`));
-  return [...(stopped ? ["Stopped."] : []), ...parts];
+  return [...headline, ...parts];
 }
+
+/**
+ * Return the fastest of several sides with AR's answer if it is faster than AR, and what to say otherwise.
+ * Different races have no common winner, and the speed of a loop is no achievement.
+ * @param {Run[]} others
+ * @param {Record<string, Run>} runs
+ * @returns {{ winner: Run | null, headline: string[] }}
+ */
+function ranked(others, runs) {
+  const sides = others.filter((run) => !run.branch);
+  const [baseline, another] = new Set(sides.map((run) => baselineOf(run, runs)));
+  if (sides.length < 2 || !baseline || another !== undefined || isLoop(baseline))
+    return { winner: null, headline: [] };
+  const faster = sides.filter((run) => Number(factorOf(run, baseline)) > 1);
+  const equal = faster.filter((run) => firstDifference(baseline.answerIds, run.answerIds) === null);
+  const [winner = null] = equal.toSorted((one, other) => other.speed - one.speed);
+  if (winner) return { winner, headline: [] };
+  const sentence = faster.length
+    ? "No faster side has AR's answer."
+    : "No side is faster than one token at a time.";
+  return { winner, headline: [sentence] };
+}
+
+/** Return a run's speed relative to the baseline's, as it is written. */
+const factorOf = (/** @type {Run} */ run, /** @type {Run} */ baseline) =>
+  (run.speed / baseline.speed).toFixed(1);
 
 /**
  * Return what limits the verdict of a finished race, a sentence each.
@@ -46,11 +75,12 @@ export function warnings(runs) {
  * @param {Record<string, Run>} runs
  * @param {boolean} stopped
  * @param {boolean} isFirst the first sentence names what the numbers are
+ * @param {boolean} isWinner
  */
-function described(run, runs, stopped, isFirst) {
+function described(run, runs, stopped, isFirst, isWinner) {
   const baseline = baselineOf(run, runs);
   if (run.branch) return branched(run, originOf(run, runs));
-  return baseline && !stopped ? compared(run, baseline, isFirst) : `${summary(run, isFirst)}.`;
+  return baseline && !stopped ? compared(run, baseline, isFirst, isWinner) : `${summary(run, isFirst)}.`;
 }
 
 /** Describe a branch without its speed, which is not comparable: it may reuse the cached prompt. */
@@ -62,20 +92,23 @@ function branched(/** @type {Run} */ run, /** @type {Run | null} */ origin) {
   return `${summary(run)}; ${agreement}.`;
 }
 
-const summary = (/** @type {Run} */ run, isFirst = true) =>
-  `${run.title}: ${run.perForward.toFixed(1)} ${isFirst ? "tokens " : ""}per forward`;
+const summary = (/** @type {Run} */ run, isFirst = true, name = run.title) =>
+  `${name}: ${run.perForward.toFixed(1)} ${isFirst ? "tokens " : ""}per forward`;
 
 /**
  * Compare a run with the baseline; the speed of a loop is no achievement.
  * @param {Run} run
  * @param {Run} baseline
  * @param {boolean} isFirst
+ * @param {boolean} isWinner
  */
-function compared(run, baseline, isFirst) {
-  const factor = `${(run.speed / baseline.speed).toFixed(1)}× as fast`;
+function compared(run, baseline, isFirst, isWinner) {
+  const factor = `${factorOf(run, baseline)}× as fast`;
   const speed = isLoop(run) ? "" : `, ${factor}${isFirst ? " as one token at a time" : ""}`;
   const difference = firstDifference(baseline.answerIds, run.answerIds);
   const truncated = run.done?.stop === "length" ? `, truncated at ${plural(run.ids.length, "token")}` : "";
+  if (isWinner)
+    return `${summary(run, isFirst, `${run.title} is the fastest side with AR's answer${truncated}`)}${speed}.`;
   const agreement =
     difference === null ? `same answer${truncated}` : `differs from token ${difference + 1} on`;
   return `${summary(run, isFirst)}${speed}; ${agreement}.`;
