@@ -10,7 +10,7 @@ from typing import Any
 from mars_demo.core.acceptance import TAU
 from mars_demo.core.assets import read_json
 from mars_demo.core.limits import NEW_TOKENS
-from mars_demo.core.modes import MODES, OPENING
+from mars_demo.core.modes import MODES, OPENING, TAU_HINT
 from mars_demo.core.names import CHAT, TINY
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.show import recordings
@@ -59,6 +59,7 @@ def pages(folder: Path, stage: Figure) -> dict[str, str]:
         several="" if len(listed) > 1 else "hidden",
         models="\n    ".join(_radio(model, model is listed[0]) for model in listed),
         about="\n  ".join(_about(folder / "models" / model["name"]) for model in listed),
+        hint=TAU_HINT,
         modes="\n    ".join(map(_checkbox, OPENING)),
         figure=standalone.figure(stage, ""),
     )

@@ -23,33 +23,39 @@ export function verdict(runs) {
   if (!all.every((run) => run.passes.length)) return ["Stopped before every side had begun."];
   const stopped = all.some((run) => run.stopped);
   const others = inOrder(runs).filter((run) => !isBaseline(run));
-  const { winner, headline } = stopped ? { winner: null, headline: ["Stopped."] } : ranked(others, runs);
-  if (winner) others.unshift(...others.splice(others.indexOf(winner), 1));
-  const parts = others.map((run, index) => described(run, runs, stopped, index === 0, run === winner));
-  if (stopped || !parts.length) parts.push(...all.filter(isBaseline).map((run) => `${summary(run)}.`));
+  const [winners, ...headline] = stopped ? [[], "Stopped."] : ranked(others, runs);
+  const rest = others.filter((run) => !winners.includes(run));
+  const parts = rest.map((run, index) => described(run, runs, stopped, !winners.length && index === 0));
+  if (stopped || !others.length) parts.push(...all.filter(isBaseline).map((run) => `${summary(run)}.`));
   return [...headline, ...parts];
 }
 
 /**
- * Return the fastest of several sides with AR's answer if it is faster than AR, and what to say otherwise.
- * Different races have no common winner, and the speed of a loop is no achievement.
+ * Return those of several sides that are faster than AR, have its answer and are the fastest ones, as their
+ * speeds are written, and the headline. Races do not share winners, and the speed of a loop is no achievement.
  * @param {Run[]} others
  * @param {Record<string, Run>} runs
- * @returns {{ winner: Run | null, headline: string[] }}
+ * @returns {[Run[], ...string[]]}
  */
 function ranked(others, runs) {
   const sides = others.filter((run) => !run.branch);
   const [baseline, another] = new Set(sides.map((run) => baselineOf(run, runs)));
-  if (sides.length < 2 || !baseline || another !== undefined || isLoop(baseline))
-    return { winner: null, headline: [] };
-  const faster = sides.filter((run) => Number(factorOf(run, baseline)) > 1);
+  if (sides.length < 2 || !baseline || another !== undefined || isLoop(baseline)) return [[]];
+  const factors = new Map(sides.map((run) => [run, factorOf(run, baseline)]));
+  const faster = sides.filter((run) => Number(factors.get(run)) > 1);
   const equal = faster.filter((run) => firstDifference(baseline.answerIds, run.answerIds) === null);
-  const [winner = null] = equal.toSorted((one, other) => other.speed - one.speed);
-  if (winner) return { winner, headline: [] };
-  const sentence = faster.length
-    ? "No faster side has AR's answer."
-    : "No side is faster than one token at a time.";
-  return { winner, headline: [sentence] };
+  if (!faster.length) return [[], "No side is faster than one token at a time."];
+  if (!equal.length) return [[], "No faster side has AR's answer."];
+  const factor = Math.max(...equal.map((run) => Number(factors.get(run)))).toFixed(1);
+  const winners = equal.filter((run) => factors.get(run) === factor);
+  const listed = (/** @type {(run: Run) => string} */ word) =>
+    [...new Set(winners.map(word))].join(" and ");
+  const are = winners.length > 1 ? "are the fastest sides" : "is the fastest side";
+  return [
+    winners,
+    `${listed(({ title }) => title)} ${are} with AR's answer${truncation(winners[0])}: ` +
+      `${listed(({ perForward }) => perForward.toFixed(1))} tokens per forward, ${factor}× as fast as AR.`,
+  ];
 }
 
 /** Return a run's speed relative to the baseline's, as it is written. */
@@ -75,12 +81,11 @@ export function warnings(runs) {
  * @param {Record<string, Run>} runs
  * @param {boolean} stopped
  * @param {boolean} isFirst the first sentence names what the numbers are
- * @param {boolean} isWinner
  */
-function described(run, runs, stopped, isFirst, isWinner) {
+function described(run, runs, stopped, isFirst) {
   const baseline = baselineOf(run, runs);
   if (run.branch) return branched(run, originOf(run, runs));
-  return baseline && !stopped ? compared(run, baseline, isFirst, isWinner) : `${summary(run, isFirst)}.`;
+  return baseline && !stopped ? compared(run, baseline, isFirst) : `${summary(run, isFirst)}.`;
 }
 
 /** Describe a branch without its speed, which is not comparable: it may reuse the cached prompt. */
@@ -92,25 +97,24 @@ function branched(/** @type {Run} */ run, /** @type {Run | null} */ origin) {
   return `${summary(run)}; ${agreement}.`;
 }
 
-const summary = (/** @type {Run} */ run, isFirst = true, name = run.title) =>
-  `${name}: ${run.perForward.toFixed(1)} ${isFirst ? "tokens " : ""}per forward`;
+const summary = (/** @type {Run} */ run, isFirst = true) =>
+  `${run.title}: ${run.perForward.toFixed(1)} ${isFirst ? "tokens " : ""}per forward`;
+
+const truncation = (/** @type {Run} */ run) =>
+  run.done?.stop === "length" ? `, truncated at ${plural(run.ids.length, "token")}` : "";
 
 /**
  * Compare a run with the baseline; the speed of a loop is no achievement.
  * @param {Run} run
  * @param {Run} baseline
  * @param {boolean} isFirst
- * @param {boolean} isWinner
  */
-function compared(run, baseline, isFirst, isWinner) {
+function compared(run, baseline, isFirst) {
   const factor = `${factorOf(run, baseline)}× as fast`;
   const speed = isLoop(run) ? "" : `, ${factor}${isFirst ? " as one token at a time" : ""}`;
   const difference = firstDifference(baseline.answerIds, run.answerIds);
-  const truncated = run.done?.stop === "length" ? `, truncated at ${plural(run.ids.length, "token")}` : "";
-  if (isWinner)
-    return `${summary(run, isFirst, `${run.title} is the fastest side with AR's answer${truncated}`)}${speed}.`;
   const agreement =
-    difference === null ? `same answer${truncated}` : `differs from token ${difference + 1} on`;
+    difference === null ? `same answer${truncation(run)}` : `differs from token ${difference + 1} on`;
   return `${summary(run, isFirst)}${speed}; ${agreement}.`;
 }
 
