@@ -77,7 +77,7 @@ test("the fastest side with AR's answer is the headline", () => {
 
 test("no side is the headline unless it is faster and has AR's answer", () => {
   const sentences = (first, second, isSame) => [
-    `MARS: 2.0 tokens per forward, ${first}× as fast as one token at a time; differs from token 1 on.`,
+    `MARS: 2.0 tokens per forward, ${first}× as fast as AR; differs from token 1 on.`,
     `MARS, lossless: 2.0 per forward, ${second}× as fast; ${isSame ? "same answer" : "differs from token 1 on"}.`,
   ];
   assert.deepEqual(verdictOf(raceOf(["mars", 5, 7], ["lossless", 20])), [
@@ -89,7 +89,7 @@ test("no side is the headline unless it is faster and has AR's answer", () => {
     ...sentences("4.0", "4.0", false),
   ]);
   assert.deepEqual(verdictOf(raceOf(["mars", 25, 7], ["lossless", 20])), [
-    "No side is faster than one token at a time.",
+    "No side is faster than AR.",
     ...sentences("0.8", "1.0", true),
   ]);
 });

@@ -189,6 +189,19 @@ def test_a_prompt_is_decoded_in_the_browser_and_the_stage_works_as_in_the_app(pa
     assert "Write a short story about a cat." in "".join(svg.itertext())
 
 
+def test_a_race_opens_with_three_lanes_and_one_click_leaves_two(context, served):
+    page = open_page(context, served)
+    expect(page.locator(".lane")).to_have_count(3)
+    expect(page.locator(".controls .hint")).to_contain_text("positions, not forwards")
+    page.get_by_role("checkbox", name="MARS, lossless").click()
+    run_button(page).click()
+    expect(page.locator(".lane")).to_have_count(2)
+    page.locator(".watched").uncheck()
+    finish(page)
+    assert list(runs_of(page)) == ["ar", "mars"]
+    page.close()
+
+
 def test_an_answer_that_may_be_wrong_comes_with_examples(page, visit_saved):
     page.evaluate(FIX_WINDOWS)
     begin(page, "Tell me a short story about a lantern and a wizard.", tau=0.0)
@@ -269,10 +282,14 @@ def test_the_page_fits_a_phone(page):
     for control in (page.locator(".typed"), page.locator(".examples"), run_button(page)):
         box = control.bounding_box()
         assert box and box["y"] >= 0 and box["y"] + box["height"] <= PHONE["height"]
-    begin(page, BUS)
-    finish(page)
+    begin(page, BUS, ("mars", "lossless"), watched=True)
+    expect(shown(page, "mars").nth(1)).to_be_visible()
     box = page.locator(".stage").bounding_box()
     assert box and abs(box["y"]) < 2  # scrolled into view
+    lanes = [lane(page, name).bounding_box() for name in ("ar", "mars", "lossless")]
+    assert all(one["y"] + one["height"] <= PHONE["height"] for one in lanes)
+    page.locator(".watched").uncheck()
+    finish(page)
     is_legible(page)
     page.set_viewport_size(DESKTOP)
 

@@ -44,7 +44,7 @@ function ranked(others, runs) {
   const factors = new Map(sides.map((run) => [run, factorOf(run, baseline)]));
   const faster = sides.filter((run) => Number(factors.get(run)) > 1);
   const equal = faster.filter((run) => firstDifference(baseline.answerIds, run.answerIds) === null);
-  if (!faster.length) return [[], "No side is faster than one token at a time."];
+  if (!faster.length) return [[], "No side is faster than AR."];
   if (!equal.length) return [[], "No faster side has AR's answer."];
   const factor = Math.max(...equal.map((run) => Number(factors.get(run)))).toFixed(1);
   const winners = equal.filter((run) => factors.get(run) === factor);
@@ -111,7 +111,7 @@ const truncation = (/** @type {Run} */ run) =>
  */
 function compared(run, baseline, isFirst) {
   const factor = `${factorOf(run, baseline)}× as fast`;
-  const speed = isLoop(run) ? "" : `, ${factor}${isFirst ? " as one token at a time" : ""}`;
+  const speed = isLoop(run) ? "" : `, ${factor}${isFirst ? " as AR" : ""}`;
   const difference = firstDifference(baseline.answerIds, run.answerIds);
   const agreement =
     difference === null ? `same answer${truncation(run)}` : `differs from token ${difference + 1} on`;
