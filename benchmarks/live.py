@@ -26,7 +26,6 @@ from mars_demo.core.trace import Run
 from mars_demo.evaluation import results
 from mars_demo.models.load import load_checkpoint
 from mars_demo.static import live
-from mars_demo.static.live import runtime
 from mars_demo.static.onnx_model import DESCRIPTION
 
 FILE = "live.json"
@@ -40,7 +39,7 @@ METHODS = {  # mode, τ, and whether windows are adaptive, as on the page
 }
 
 # Load a model in a worker and run races; return the lines of each.
-RUN_RACES = """async ([worker, model, races, device]) => {
+RUN_RACES = """async ([worker, model, races]) => {
   const decoder = new Worker(worker, { type: "module" });
   const until = (end) => new Promise((resolve, reject) => {
     let lines = "";
@@ -51,7 +50,7 @@ RUN_RACES = """async ([worker, model, races, device]) => {
     };
   });
   const loaded = until("ready");
-  decoder.postMessage({ load: { url: model, device } });
+  decoder.postMessage({ load: { url: model } });
   await loaded;
   const results = [];
   for (const race of races) {
@@ -97,9 +96,9 @@ def serving(folder: Path) -> Iterator[str]:
         server.server_close()
 
 
-def run_races(page: Page, url: str, model: str, races: list[dict], device: str = "wasm") -> list[str]:
+def run_races(page: Page, url: str, model: str, races: list[dict]) -> list[str]:
     """Run races in a worker of a page's site; return the lines of each."""
-    return page.evaluate(RUN_RACES, [f"{url}worker/worker.js", f"{url}models/{model}/", races, device])
+    return page.evaluate(RUN_RACES, [f"{url}worker/worker.js", f"{url}models/{model}/", races])
 
 
 def measure(rounds: int, max_new_tokens: int, output: Path) -> None:
@@ -143,11 +142,11 @@ def of_model(browser: Browser, files: Path, model: str, rounds: int, max_new_tok
         warm_up = races[: len(METHODS)]
         answers = run_races(page, url, model, warm_up + races * rounds)[len(warm_up) :]
     page.close()
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    downloads = [*folder.rglob("*"), *(files / "worker" / "runtime").iterdir()]
     facts = {
         "model": model,
         "dtype": json.loads((folder / DESCRIPTION).read_text("utf-8"))["dtype"],
-        "megabytes": (size + runtime.size(files / "worker" / "runtime", "wasm")) / 1e6,
+        "megabytes": sum(path.stat().st_size for path in downloads) / 1e6,
         "prompts": len(prompts),
     }
     return [facts | row(name, answers[at :: len(METHODS)], len(prompts)) for at, name in enumerate(METHODS)]

@@ -113,6 +113,9 @@ MODES = {
 
 # The modes that a visitor can race with one model, against `ar` if the model can run it.
 RACED = tuple(mode for mode in MODES.values() if mode.name != "ar" and not mode.needs_draft)
+OPENING = ("mars", "lossless")  # those of them that a race opens with
+# Beside every control of τ in a race.
+TAU_HINT = "Where positions are cheap, lossless is better: verifying costs positions, not forwards."
 
 
 def modes_of(objective: str) -> tuple[str, ...]:

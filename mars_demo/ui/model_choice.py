@@ -5,7 +5,7 @@ import json
 import gradio as gr
 
 from mars_demo.core.assets import read_json
-from mars_demo.core.modes import modes_of
+from mars_demo.core.modes import OPENING, modes_of
 from mars_demo.ui.controls import LIVE, QUIET
 from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.examples import EXAMPLES, examples_for
@@ -117,7 +117,8 @@ def mode_choices(model: str, chosen: list[str]):
     kept = [name for name in chosen if name in has]
     if kept and kept == chosen:  # no value: the visitor may have chosen other modes meanwhile
         return gr.CheckboxGroup(choices)
-    return gr.CheckboxGroup(choices, value=kept or [name for _, name in choices][:1])
+    opening = [name for name in OPENING if name in has]
+    return gr.CheckboxGroup(choices, value=kept or opening or [name for _, name in choices][:1])
 
 
 def samples(model: str) -> dict:

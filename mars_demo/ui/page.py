@@ -61,7 +61,7 @@ LOOK = {
 TITLE = """
 # MARS Demo
 
-A model races itself: **one token per forward pass**, or **as many as it is confident of**.
+A model races itself: **one token per forward**, or **as many as it is confident of**.
 """
 
 

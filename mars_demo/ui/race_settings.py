@@ -9,7 +9,7 @@ import gradio as gr
 from pydantic import TypeAdapter
 
 from mars_demo.core.fields import Share
-from mars_demo.core.modes import BASELINE, RACED
+from mars_demo.core.modes import BASELINE, OPENING, RACED
 from mars_demo.show import recordings
 from mars_demo.ui.examples import PROMPTS, examples_for
 from mars_demo.ui.generation import DEFAULTS, in_query
@@ -54,7 +54,7 @@ def first() -> tuple:
     """Return the settings that the page opens with: the first recorded run's, or the first example's."""
     if entry := opening({}):
         return recorded(entry)
-    return examples_for(MODELS.names()[0])[0]["prompt"], [RACED[0].name], TAU
+    return examples_for(MODELS.names()[0])[0]["prompt"], [*OPENING], TAU
 
 
 def in_url(request: gr.Request) -> tuple:

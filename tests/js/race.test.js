@@ -14,10 +14,7 @@ function modelOf(fields = {}, makeEngine = () => new TinyEngine()) {
     engines.push(makeEngine());
     return engines.at(-1);
   };
-  return {
-    model: { description: { ...description, ...fields }, device: "wasm", tokens: letters, newEngine },
-    engines,
-  };
+  return { model: { description: { ...description, ...fields }, tokens: letters, newEngine }, engines };
 }
 
 const requestOf = (fields = {}) => ({ prompt: "abcabcabc", modes: ALL, maxNewTokens: 40, ...fields });

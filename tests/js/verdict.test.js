@@ -16,23 +16,82 @@ test("the verdict of a recording states its figures", () => {
       passes.flatMap(({ slots, accepted }) => slots.slice(0, accepted).map(({ id }) => id));
     const speedOf = ({ passes, end }) => end.tokens / passes.reduce((sum, { ms }) => sum + ms, 0);
     const sentences = verdictOf(lines);
-    for (const [number, run] of others.entries()) {
-      const { mode } = run.settings;
+    for (const run of others) {
       const { tokens: count, forwards: passes, stop } = run.end;
-      const start =
-        `${titles[mode]}: ${(count / passes).toFixed(1)} ${number ? "" : "tokens "}per forward, ` +
-        `${(speedOf(run) / speedOf(baseline)).toFixed(1)}× as fast${number ? "" : " as one token at a time"}; `;
+      const factor = (speedOf(run) / speedOf(baseline)).toFixed(1);
       const [own, base] = [idsOf(run), idsOf(baseline)];
       const index = [...own, null].findIndex((id, at) => id !== base[at]);
       const isSame = own.join() === base.join();
       const truncated = stop === "length" ? `, truncated at ${count} tokens` : "";
-      const end = isSame ? `same answer${truncated}.` : `differs from token ${index + 1} on`;
+      const agreement = isSame
+        ? `(same answer|AR's answer)${truncated}`
+        : `differs from token ${index + 1} on`;
+      const facts = [
+        `${(count / passes).toFixed(1)} (tokens )?per forward`,
+        `${factor}× as fast`,
+        agreement,
+      ];
+      const named = new RegExp(`(^|and )${titles[run.settings.mode]}(:| and| is| are)`);
+      const said = sentences.filter((sentence) => named.test(sentence));
       assert.ok(
-        sentences.some((sentence) => sentence.startsWith(start + end)),
+        said.some((sentence) => facts.every((fact) => new RegExp(fact).test(sentence))),
         `${name}: ${sentences}`,
       );
     }
   }
+});
+
+/** Return a race of AR and sides given as [mode, ms per forward, first id]; each answers with 4 tokens. */
+const raceOf = (...sides) => [
+  ...plain("ar", forwards(tokens(4))),
+  ...sides.flatMap(([mode, ms, first = 0]) =>
+    plain(
+      mode,
+      forwards(
+        [2, 2].map((count) => [count, [1, 1], { ms, tau: 0.9 }]),
+        first,
+      ),
+    ),
+  ),
+];
+
+test("the fastest side with AR's answer is the headline", () => {
+  const winner = (title, factor) =>
+    `${title} is the fastest side with AR's answer: 2.0 tokens per forward, ` + `${factor}× as fast as AR.`;
+  assert.deepEqual(verdictOf(raceOf(["mars", 10], ["lossless", 8])), [
+    winner("MARS, lossless", "2.5"),
+    "MARS: 2.0 per forward, 2.0× as fast; same answer.",
+  ]);
+  assert.deepEqual(verdictOf(raceOf(["mars", 8], ["lossless", 10])), [
+    winner("MARS", "2.5"),
+    "MARS, lossless: 2.0 per forward, 2.0× as fast; same answer.",
+  ]);
+  assert.deepEqual(verdictOf(raceOf(["mars", 10], ["lossless", 10.1])), [
+    "MARS and MARS, lossless are the fastest sides with AR's answer: 2.0 tokens per forward, 2.0× as fast as AR.",
+  ]);
+  assert.deepEqual(verdictOf(raceOf(["mars", 5, 7], ["lossless", 10])), [
+    winner("MARS, lossless", "2.0"),
+    "MARS: 2.0 per forward, 4.0× as fast; differs from token 1 on.",
+  ]);
+});
+
+test("no side is the headline unless it is faster and has AR's answer", () => {
+  const sentences = (first, second, isSame) => [
+    `MARS: 2.0 tokens per forward, ${first}× as fast as AR; differs from token 1 on.`,
+    `MARS, lossless: 2.0 per forward, ${second}× as fast; ${isSame ? "same answer" : "differs from token 1 on"}.`,
+  ];
+  assert.deepEqual(verdictOf(raceOf(["mars", 5, 7], ["lossless", 20])), [
+    "No faster side has AR's answer.",
+    ...sentences("4.0", "1.0", true),
+  ]);
+  assert.deepEqual(verdictOf(raceOf(["mars", 5, 7], ["lossless", 5, 7])), [
+    "No faster side has AR's answer.",
+    ...sentences("4.0", "4.0", false),
+  ]);
+  assert.deepEqual(verdictOf(raceOf(["mars", 25, 7], ["lossless", 20])), [
+    "No side is faster than AR.",
+    ...sentences("0.8", "1.0", true),
+  ]);
 });
 
 test("a race has no verdict before its end", () => {

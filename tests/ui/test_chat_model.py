@@ -107,7 +107,7 @@ def test_recorded_runs_of_models_not_served_are_omitted(serve):
     for name, examples in (("ar-tiny", EXAMPLES["mars-tiny"]), ("owner/name", EXAMPLES[GENERAL])):
         serve("--only", "--model", name)
         prompt, modes, *_ = first()
-        assert (prompt, modes) == (examples[0]["prompt"], ["mars"])
+        assert (prompt, modes) == (examples[0]["prompt"], ["mars", "lossless"])
 
 
 def test_examples_follow_the_model_and_typed_text_stays(serve):

@@ -189,6 +189,19 @@ def test_a_prompt_is_decoded_in_the_browser_and_the_stage_works_as_in_the_app(pa
     assert "Write a short story about a cat." in "".join(svg.itertext())
 
 
+def test_a_race_opens_with_three_lanes_and_one_click_leaves_two(context, served):
+    page = open_page(context, served)
+    expect(page.locator(".lane")).to_have_count(3)
+    expect(page.locator(".controls .hint")).to_contain_text("positions, not forwards")
+    page.get_by_role("checkbox", name="MARS, lossless").click()
+    run_button(page).click()
+    expect(page.locator(".lane")).to_have_count(2)
+    page.locator(".watched").uncheck()
+    finish(page)
+    assert list(runs_of(page)) == ["ar", "mars"]
+    page.close()
+
+
 def test_an_answer_that_may_be_wrong_comes_with_examples(page, visit_saved):
     page.evaluate(FIX_WINDOWS)
     begin(page, "Tell me a short story about a lantern and a wizard.", tau=0.0)
@@ -269,10 +282,14 @@ def test_the_page_fits_a_phone(page):
     for control in (page.locator(".typed"), page.locator(".examples"), run_button(page)):
         box = control.bounding_box()
         assert box and box["y"] >= 0 and box["y"] + box["height"] <= PHONE["height"]
-    begin(page, BUS)
-    finish(page)
+    begin(page, BUS, ("mars", "lossless"), watched=True)
+    expect(shown(page, "mars").nth(1)).to_be_visible()
     box = page.locator(".stage").bounding_box()
     assert box and abs(box["y"]) < 2  # scrolled into view
+    lanes = [lane(page, name).bounding_box() for name in ("ar", "mars", "lossless")]
+    assert all(one["y"] + one["height"] <= PHONE["height"] for one in lanes)
+    page.locator(".watched").uncheck()
+    finish(page)
     is_legible(page)
     page.set_viewport_size(DESKTOP)
 
@@ -292,7 +309,6 @@ def check_races(
     prompts,
     taus=(0.95,),
     tokens=128,
-    device="wasm",
     dtype="float32",
     adaptive=False,
 ) -> list[bool]:
@@ -308,7 +324,7 @@ def check_races(
         for modes, tau in zip(lanes, taus)
     ]
     ties = []
-    written = run_races(page, f"{url}live/", checkpoint.name, races, device)
+    written = run_races(page, f"{url}live/", checkpoint.name, races)
     for race, text in zip(races, written, strict=True):
         lines = [json.loads(line) for line in text.splitlines()]
         lanes = [line.pop("lane") for line in lines]
@@ -322,7 +338,7 @@ def check_races(
             )
             expected = decode(replace(checkpoint, costs=costs), race["prompt"], request).finish()
             assert SETTINGS(run.settings) == SETTINGS(expected.settings)
-            assert (run.settings.device, run.settings.dtype, len(run.settings.run)) == (device, dtype, 8)
+            assert (run.settings.device, run.settings.dtype, len(run.settings.run)) == ("wasm", dtype, 8)
             ties.append(is_tied(run, expected))
     return ties
 
@@ -383,10 +399,8 @@ def test_prompts_have_the_tokens_of_python(blank, served, mars_tiny):
 @pytest.mark.full
 def test_a_static_space_is_the_gallery_and_the_chat_model(gallery, chat_site):
     names = [{path.relative_to(root) for path in root.rglob("*")} for root in (chat_site, gallery)]
-    chat, libraries = Path("live", "models", CHAT), Path("live", "worker", "runtime")
-    for_gpus = {libraries / name for name in runtime.RUNTIME["webgpu"]}
-    of_chat = {path for path in names[0] if path == chat or chat in path.parents}
-    assert names[0] - names[1] == of_chat | for_gpus
+    chat = Path("live", "models", CHAT)
+    assert names[0] - names[1] == {path for path in names[0] if path == chat or chat in path.parents}
     assert names[1] < names[0] and chat / "LICENSE" in names[0]
     assert max(path.stat().st_size for path in chat_site.rglob("*")) < LARGEST
 
@@ -444,40 +458,6 @@ def test_too_little_memory_is_a_sentence_and_smaller_models_go_on(browser, chat_
     small.close()
 
 
-@pytest.fixture
-def software_gpu(browser):
-    """Yield a browser whose GPU computes on the processor."""
-    arguments = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"]
-    other = browser.browser_type.launch(executable_path=shutil.which("chromium"), args=arguments)
-    yield other
-    other.close()
-
-
-@pytest.mark.full
-def test_runs_on_a_gpu_equal_those_of_python(software_gpu, chat_served, mars_tiny):
-    prompts = [example.prompt for example in tasks.mixed(1)][:2]
-    with on_site(software_gpu, chat_served) as (context, _):
-        page = context.new_page()
-        page.goto(f"{chat_served}live/models/mars-tiny/decoder.json")
-        check_races(page, chat_served, mars_tiny, prompts, tokens=40, device="webgpu")
-
-
-@pytest.mark.full
-def test_a_gpu_that_fails_gives_way_to_the_processor(software_gpu, chat_served):
-    context = software_gpu.new_context()
-    context.set_default_timeout(120_000)
-    page = open_page(context, chat_served)
-    assert page.locator(".gpu").is_hidden()  # a small model gains nothing on it
-    page.get_by_label(CHAT).check()
-    expect(page.locator(".said")).to_have_text(f"{CHAT} is ready.")
-    box = page.get_by_label("on this device's GPU")
-    expect(box).not_to_be_checked()  # this one computes on the processor
-    context.route("**/*.asyncify.wasm", lambda route: route.abort())
-    box.check()
-    expect(page.locator(".said")).to_have_text(f"{CHAT} is ready.")
-    expect(box).not_to_be_checked()
-
-
 @pytest.mark.full
 def test_without_npm_the_gallery_has_no_live_page(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(runtime, "INSTALLED", tmp_path / "node_modules")
@@ -501,4 +481,4 @@ def test_libraries_that_npm_rejects_are_not_used(tmp_path, monkeypatch):
     npm.write_text("#!/bin/sh\nexit 1\n")
     npm.chmod(0o755)
     with pytest.raises(runtime.MissingLibraries, match="npm could not fetch"):
-        runtime.fetch(tmp_path, "wasm")
+        runtime.fetch(tmp_path)

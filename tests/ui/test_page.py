@@ -79,6 +79,17 @@ def test_three_lanes_stream_to_a_verdict(visit):
     assert looks[0].count("linear-gradient") == 3  # two ticks and a line, visible without colour
 
 
+def test_the_page_opens_with_three_lanes_and_one_click_leaves_two(visit):
+    page = visit()
+    is_ready(page)
+    expect(page.locator("#stage .lane")).to_have_count(3)
+    expect(page.locator("#tau")).to_contain_text("positions, not forwards")
+    page.locator("#mode input[name=lossless]").click()
+    expect(page).to_have_url(re.compile(r"mode=mars&"))
+    race_to_the_end(page)
+    assert list(records(page)) == ["ar", "mars"]
+
+
 def test_stop_ends_a_race_and_the_next_start_replaces_one(visit, slow):
     """Start the next race with a key, because the button is disabled during a race."""
     page = visit("prompt=table&mode=mars&tau=1&watch=1")

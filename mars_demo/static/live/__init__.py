@@ -10,7 +10,7 @@ from typing import Any
 from mars_demo.core.acceptance import TAU
 from mars_demo.core.assets import read_json
 from mars_demo.core.limits import NEW_TOKENS
-from mars_demo.core.modes import MODES
+from mars_demo.core.modes import MODES, OPENING, TAU_HINT
 from mars_demo.core.names import CHAT, TINY
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.show import recordings
@@ -22,7 +22,6 @@ from mars_demo.static.standalone.replay import SLOT, replay_template
 
 TITLE = "MARS in your browser"
 MODELS = (TINY, CHAT)  # those that decode in the browser
-OFFERED = ("mars", "lossless")  # the modes beside the baseline; the first is chosen
 MEMORY = {CHAT: "about 1.4 GB"}  # of a page with a large model, in Chromium
 POLICY = "worker-src 'self'; connect-src 'self'; "  # the decoder, and the page that saves a run
 _HERE = Path(__file__).parent
@@ -39,13 +38,11 @@ def collect(folder: Path, checkpoints: Iterable[Checkpoint]) -> int:
     libraries = folder / _WORKER / "runtime"
     libraries.mkdir(parents=True)
     (folder / _WORKER / "worker.js").write_text(built("worker"), encoding="utf-8")
-    runtime.fetch(libraries, "wasm")  # first, since exporting takes longer
+    runtime.fetch(libraries)  # first, since exporting takes longer
     (folder / "models").mkdir()
     for checkpoint in checkpoints:
         bits = onnx_model.default_bits(checkpoint)
         onnx_model.write(checkpoint, folder / "models" / checkpoint.name, bits)
-        if checkpoint.name in MEMORY:
-            runtime.fetch(libraries, "webgpu")
     return _size(folder)
 
 
@@ -54,7 +51,7 @@ def pages(folder: Path, stage: Figure) -> dict[str, str]:
 
     The smallest model is the first one, which the page loads at once.
     """
-    libraries = folder / _WORKER / "runtime"
+    libraries = _size(folder / _WORKER / "runtime")
     listed = [_facts(path, libraries) for path in sorted((folder / "models").iterdir(), key=_size)]
     data = {"models": listed, "tokens": NEW_TOKENS, "tau": TAU, "slot": SLOT}
     body = _BODY.substitute(
@@ -62,7 +59,8 @@ def pages(folder: Path, stage: Figure) -> dict[str, str]:
         several="" if len(listed) > 1 else "hidden",
         models="\n    ".join(_radio(model, model is listed[0]) for model in listed),
         about="\n  ".join(_about(folder / "models" / model["name"]) for model in listed),
-        modes="\n    ".join(_checkbox(name, name == OFFERED[0]) for name in OFFERED),
+        hint=TAU_HINT,
+        modes="\n    ".join(map(_checkbox, OPENING)),
         figure=standalone.figure(stage, ""),
     )
     body += f'<script type="application/json" id="live">{standalone.data(json.dumps(data))}</script>\n'
@@ -76,17 +74,11 @@ def pages(folder: Path, stage: Figure) -> dict[str, str]:
     }
 
 
-def _facts(folder: Path, libraries: Path) -> dict[str, Any]:
-    """Return what the page's script knows of an exported model: among others, its size by device.
-
-    A small model does not use a GPU, where starting the many small operations takes longer than they do.
-    """
-    devices = ("wasm", "webgpu") if folder.name in MEMORY else ("wasm",)
+def _facts(folder: Path, libraries: int) -> dict[str, Any]:
+    """Return what the page's script knows of an exported model; its size includes that of the libraries."""
     return {
         "name": folder.name,
-        "megabytes": {
-            device: round((_size(folder) + runtime.size(libraries, device)) / 1e6) for device in devices
-        },
+        "megabytes": round((_size(folder) + libraries) / 1e6),
         "examples": [example for example in read_json("prompts.json") if example["model"] == folder.name],
         "opening": _opening(folder.name),
     }
@@ -102,7 +94,7 @@ def _radio(model: dict[str, Any], checked: bool) -> str:
     name, state = html.escape(model["name"]), " checked" if checked else ""
     memory = MEMORY.get(model["name"])
     needs = f" and {memory} of memory: too much for many phones" if memory else ""
-    said = f"{name}: {model['megabytes']['wasm']} MB{needs}"
+    said = f"{name}: {model['megabytes']} MB{needs}"
     return f'<label class="choice"><input type="radio" name="model" value="{name}"{state}> {said}</label>'
 
 
@@ -120,11 +112,10 @@ def _about(folder: Path) -> str:
     return f'<p class="about" data-model="{html.escape(folder.name)}" hidden>{" ".join(sentences)}</p>'
 
 
-def _checkbox(name: str, checked: bool) -> str:
+def _checkbox(name: str) -> str:
     mode = MODES[name]
-    state = " checked" if checked else ""
     said = html.escape(f"{mode.title}: {mode.explained}")
-    return f'<label class="choice"><input type="checkbox" value="{name}"{state}> {said}</label>'
+    return f'<label class="choice"><input type="checkbox" value="{name}" checked> {said}</label>'
 
 
 def _size(folder: Path) -> int:

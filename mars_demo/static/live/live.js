@@ -12,7 +12,6 @@ const pages = (selector) => [...document.querySelectorAll(selector)];
 let worker = null; // of the chosen model
 let record = ""; // of the race on the stage
 let racing = false;
-let hasGpu = false;
 
 /** Write a page that replays a record, as the app's server does. */
 async function replay_page(saved) {
@@ -35,7 +34,6 @@ function say(text, failed = false) {
 function load() {
   const name = page(".models :checked").value;
   const chosen = live.models.find((model) => model.name === name);
-  const device = deviceOf(chosen);
   introduce(chosen);
   if (location.protocol === "file:")
     return say("Browsers decode only on pages from a web server, not from a disk.", true);
@@ -46,27 +44,8 @@ function load() {
     for (const [answer, value] of Object.entries(data)) answers[answer](value);
   });
   worker.addEventListener("error", () => fail("This browser cannot run the decoder. Try a newer one."));
-  say(`Loading ${chosen.name}, ${chosen.megabytes[device]} MB with the libraries that run it …`);
-  worker.postMessage({ load: { url: new URL(`models/${chosen.name}/`, location.href).href, device } });
-}
-
-/** Return where a model runs, and offer the GPU if it can run there. */
-function deviceOf({ megabytes }) {
-  page(".gpu").hidden = !(hasGpu && "webgpu" in megabytes);
-  return isOnGpu() ? "webgpu" : "wasm";
-}
-
-const isOnGpu = () => !page(".gpu").hidden && page(".gpu input").checked;
-
-/** Return whether this device has a GPU that pages can use. */
-async function findGpu() {
-  try {
-    const adapter = await navigator.gpu?.requestAdapter();
-    page(".gpu input").checked = !adapter?.info.isFallbackAdapter; // one that computes on the processor
-    return Boolean(adapter);
-  } catch {
-    return false;
-  }
+  say(`Loading ${chosen.name}, ${chosen.megabytes} MB with the libraries that run it …`);
+  worker.postMessage({ load: { url: new URL(`models/${chosen.name}/`, location.href).href } });
 }
 
 /** Show a model's description, its examples and its recorded run. */
@@ -136,11 +115,6 @@ function over() {
 }
 
 function fail(sentence) {
-  if (!racing && isOnGpu()) {
-    page(".gpu input").checked = false;
-    load();
-    return say(`This device's GPU cannot run the model. ${page(".said").textContent}`);
-  }
   say(sentence, true);
   if (racing) return over();
   hideProgress();
@@ -194,11 +168,10 @@ function listen() {
 }
 
 begin({ replay_page });
-addEventListener("DOMContentLoaded", async () => {
+addEventListener("DOMContentLoaded", () => {
   live = JSON.parse(page("#live").textContent);
   Object.assign(page(".tau"), { step: TAU_STEP, value: live.tau });
   setTau();
   listen();
-  hasGpu = await findGpu();
   load();
 });

@@ -7,15 +7,10 @@ from tempfile import TemporaryDirectory
 
 from mars_demo.core.assets import ASSETS
 
-RUNTIME = {  # the files of onnxruntime-web by the device that computes
-    "wasm": ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"),
-    "webgpu": (
-        "ort.webgpu.min.mjs",
-        "ort-wasm-simd-threaded.asyncify.mjs",
-        "ort-wasm-simd-threaded.asyncify.wasm",
-    ),
+FILES = {  # by the folder of their package
+    "onnxruntime-web": ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"),
+    "@huggingface/tokenizers": ("tokenizers.min.mjs",),
 }
-TOKENIZERS = ("tokenizers.min.mjs",)  # of @huggingface/tokenizers
 INSTALLED = ASSETS.parent / "node_modules"
 LICENCES = Path(__file__).with_name("licences.txt")  # the package of onnxruntime-web has none
 
@@ -24,24 +19,18 @@ class MissingLibraries(ValueError):
     """The libraries cannot be had."""
 
 
-def fetch(folder: Path, device: str) -> None:
-    """Write the libraries for a device, wasm or webgpu, and their licences to a folder.
+def fetch(folder: Path) -> None:
+    """Write the libraries and their licences to a folder.
 
     Raises:
         MissingLibraries: if npm is missing or fails.
     """
     with TemporaryDirectory() as temporary:
         packages = INSTALLED if INSTALLED.is_dir() else _installed(Path(temporary))
-        for name in RUNTIME[device]:
-            shutil.copy(packages / "onnxruntime-web" / "dist" / name, folder)
-        for name in TOKENIZERS:
-            shutil.copy(packages / "@huggingface" / "tokenizers" / "dist" / name, folder)
+        for package, names in FILES.items():
+            for name in names:
+                shutil.copy(packages / package / "dist" / name, folder)
     shutil.copy(LICENCES, folder)
-
-
-def size(folder: Path, device: str) -> int:
-    """Return the bytes of the libraries in a folder that a page loads for a device."""
-    return sum((folder / name).stat().st_size for name in (*RUNTIME[device], *TOKENIZERS))
 
 
 def _installed(folder: Path) -> Path:

@@ -7,7 +7,7 @@ import gradio as gr
 
 from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.limits import LIMITS
-from mars_demo.core.modes import GUESSED_WINDOW
+from mars_demo.core.modes import GUESSED_WINDOW, TAU_HINT
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation.frontier import Frontier
 from mars_demo.show.scripts import call
@@ -150,7 +150,7 @@ class Controls:
                 elem_id="watch",
                 container=False,
             )
-        self.tau = tau_slider("tau", tau, "Acts immediately. At 1, one token per forward.")
+        self.tau = tau_slider("tau", tau, f"Acts immediately. At 1, one token per forward. {TAU_HINT}")
         self.choice = ModelChoice(page.model, modes, self.prompt)
         self.model, self.modes = self.choice.model, self.choice.modes
         with gr.Accordion("Advanced", open=False, elem_id="advanced") as self.advanced:

@@ -12,7 +12,8 @@ const TIED = 0.8; // the least ratio of the second to the first probability wher
 const MATTERS = 0.2; // of the run's time: the least excess over the median that is reported
 
 /**
- * Return a sentence for each run.
+ * Return a sentence for each run. Of several sides, the fastest one with AR's answer comes first; without one,
+ * a sentence says so.
  * @param {Record<string, Run>} runs by lane
  */
 export function verdict(runs) {
@@ -22,10 +23,44 @@ export function verdict(runs) {
   if (!all.every((run) => run.passes.length)) return ["Stopped before every side had begun."];
   const stopped = all.some((run) => run.stopped);
   const others = inOrder(runs).filter((run) => !isBaseline(run));
-  const parts = others.map((run, index) => described(run, runs, stopped, index === 0));
-  if (stopped || !parts.length) parts.push(...all.filter(isBaseline).map((run) => `${summary(run)}.`));
-  return [...(stopped ? ["Stopped."] : []), ...parts];
+  const [winners, ...headline] = stopped ? [[], "Stopped."] : ranked(others, runs);
+  const rest = others.filter((run) => !winners.includes(run));
+  const parts = rest.map((run, index) => described(run, runs, stopped, !winners.length && index === 0));
+  if (stopped || !others.length) parts.push(...all.filter(isBaseline).map((run) => `${summary(run)}.`));
+  return [...headline, ...parts];
 }
+
+/**
+ * Return those of several sides that are faster than AR, have its answer and are the fastest ones, as their
+ * speeds are written, and the headline. Races do not share winners, and the speed of a loop is no achievement.
+ * @param {Run[]} others
+ * @param {Record<string, Run>} runs
+ * @returns {[Run[], ...string[]]}
+ */
+function ranked(others, runs) {
+  const sides = others.filter((run) => !run.branch);
+  const [baseline, another] = new Set(sides.map((run) => baselineOf(run, runs)));
+  if (sides.length < 2 || !baseline || another !== undefined || isLoop(baseline)) return [[]];
+  const factors = new Map(sides.map((run) => [run, factorOf(run, baseline)]));
+  const faster = sides.filter((run) => Number(factors.get(run)) > 1);
+  const equal = faster.filter((run) => firstDifference(baseline.answerIds, run.answerIds) === null);
+  if (!faster.length) return [[], "No side is faster than AR."];
+  if (!equal.length) return [[], "No faster side has AR's answer."];
+  const factor = Math.max(...equal.map((run) => Number(factors.get(run)))).toFixed(1);
+  const winners = equal.filter((run) => factors.get(run) === factor);
+  const listed = (/** @type {(run: Run) => string} */ word) =>
+    [...new Set(winners.map(word))].join(" and ");
+  const are = winners.length > 1 ? "are the fastest sides" : "is the fastest side";
+  return [
+    winners,
+    `${listed(({ title }) => title)} ${are} with AR's answer${truncation(winners[0])}: ` +
+      `${listed(({ perForward }) => perForward.toFixed(1))} tokens per forward, ${factor}× as fast as AR.`,
+  ];
+}
+
+/** Return a run's speed relative to the baseline's, as it is written. */
+const factorOf = (/** @type {Run} */ run, /** @type {Run} */ baseline) =>
+  (run.speed / baseline.speed).toFixed(1);
 
 /**
  * Return what limits the verdict of a finished race, a sentence each.
@@ -65,6 +100,9 @@ function branched(/** @type {Run} */ run, /** @type {Run | null} */ origin) {
 const summary = (/** @type {Run} */ run, isFirst = true) =>
   `${run.title}: ${run.perForward.toFixed(1)} ${isFirst ? "tokens " : ""}per forward`;
 
+const truncation = (/** @type {Run} */ run) =>
+  run.done?.stop === "length" ? `, truncated at ${plural(run.ids.length, "token")}` : "";
+
 /**
  * Compare a run with the baseline; the speed of a loop is no achievement.
  * @param {Run} run
@@ -72,12 +110,11 @@ const summary = (/** @type {Run} */ run, isFirst = true) =>
  * @param {boolean} isFirst
  */
 function compared(run, baseline, isFirst) {
-  const factor = `${(run.speed / baseline.speed).toFixed(1)}× as fast`;
-  const speed = isLoop(run) ? "" : `, ${factor}${isFirst ? " as one token at a time" : ""}`;
+  const factor = `${factorOf(run, baseline)}× as fast`;
+  const speed = isLoop(run) ? "" : `, ${factor}${isFirst ? " as AR" : ""}`;
   const difference = firstDifference(baseline.answerIds, run.answerIds);
-  const truncated = run.done?.stop === "length" ? `, truncated at ${plural(run.ids.length, "token")}` : "";
   const agreement =
-    difference === null ? `same answer${truncated}` : `differs from token ${difference + 1} on`;
+    difference === null ? `same answer${truncation(run)}` : `differs from token ${difference + 1} on`;
   return `${summary(run, isFirst)}${speed}; ${agreement}.`;
 }
 

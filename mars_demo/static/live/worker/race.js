@@ -20,10 +20,9 @@ import { Run } from "./run.js";
  * A loaded model.
  * @typedef {object} Model
  * @property {Description} description
- * @property {string} device wasm or webgpu
  * @property {Pick<Tokens, "encodePrompt" | "decode" | "name">} tokens
  * @property {() => Engine} newEngine return an engine with an empty KV cache
- * @property {Costs | null} costs null on a GPU, where positions hardly cost time
+ * @property {Costs} costs of its forwards
  */
 
 /**
@@ -96,7 +95,7 @@ async function warm(/** @type {Engine} */ engine) {
  * @param {RaceRequest} request
  * @param {Knobs} knobs
  */
-function prepare({ description, device, tokens, newEngine, costs }, request, knobs) {
+function prepare({ description, tokens, newEngine, costs }, request, knobs) {
   const { prompt, modes, maxNewTokens, adaptive } = request;
   check(prompt);
   const promptIds = tokens.encodePrompt(prompt);
@@ -120,7 +119,7 @@ function prepare({ description, device, tokens, newEngine, costs }, request, kno
       tau: tau(),
       prompt,
       prompt_tokens: promptIds.length,
-      device,
+      device: "wasm",
       dtype: description.dtype,
       max_new_tokens: maxNewTokens,
       criterion: "probability",

@@ -1,7 +1,6 @@
 // A web worker of the live page: it loads one model, then it runs races, one after the other.
 //
-// Messages to it: {load: {url, device}}, {race: {prompt, modes, tau, watched, maxNewTokens}}, {tau}, {watched},
-// {stop: true}.
+// Messages to it: {load: {url}}, {race: {prompt, modes, tau, watched, maxNewTokens}}, {tau}, {watched}, {stop: true}.
 // Messages from it: {progress: {done, total}}, {ready: description}, {lines}, {over: true}, {error: sentence}.
 // The load ends with `ready` or `error`, a race with `over` or `error`. WebAssembly does not give back memory
 // before its worker ends, so another model needs another worker.
@@ -16,10 +15,6 @@ import { Refusal, sentenceOf } from "./refusal.js";
 import { Tokens } from "./tokens.js";
 
 const RUNTIME = new URL("./runtime/", import.meta.url).href;
-const LIBRARIES = {
-  wasm: { module: "ort.wasm.min.mjs", binary: "ort-wasm-simd-threaded.wasm" },
-  webgpu: { module: "ort.webgpu.min.mjs", binary: "ort-wasm-simd-threaded.asyncify.wasm" },
-};
 const NEEDED = ["model.onnx", "tokenizer.json", "tokenizer_config.json"]; // beside the weights
 const WEIGHTS = /^weights-/;
 const EVERY = 50; // ms between two messages of lines
@@ -31,8 +26,8 @@ let knobs = new Knobs(1); // of the latest race
 let last = Promise.resolve(); // the load or the latest race
 
 const handlers = {
-  load({ url, device }) {
-    next(() => load(url, device));
+  load({ url }) {
+    next(() => load(url));
   },
   race({ tau, watched, ...request }) {
     knobs.stop();
@@ -63,10 +58,9 @@ function next(work) {
   });
 }
 
-/** Load the model of a folder for a device, wasm (the processor) or webgpu. */
-async function load(url, device) {
-  const { module, binary: library } = LIBRARIES[device];
-  const ort = await import(RUNTIME + module);
+/** Load the model of a folder. */
+async function load(/** @type {string} */ url) {
+  const ort = await import(`${RUNTIME}ort.wasm.min.mjs`);
   Object.assign(ort.env.wasm, { wasmPaths: RUNTIME, numThreads: threads() });
   const description = await fetchJson(`${url}decoder.json`);
   const parts = Object.keys(description.files).filter((name) => WEIGHTS.test(name));
@@ -74,22 +68,21 @@ async function load(url, device) {
     const { bytes, sha256 } = description.files[name];
     return { url: url + name, bytes, sha256, version: sha256 };
   });
-  const ofRuntime = { url: RUNTIME + library, version: ort.env.versions.web };
+  const ofRuntime = { url: `${RUNTIME}ort-wasm-simd-threaded.wasm`, version: ort.env.versions.web };
   const [binary, graph, ...others] = await fetchFiles([ofRuntime, ...ofModel], (progress) =>
     postMessage({ progress }),
   );
   const [content, config] = others.splice(0, 2).map((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
   ort.env.wasm.wasmBinary = binary;
   const weights = parts.map((path, index) => ({ path, data: others[index] }));
-  const session = await openSession(ort, graph, weights, device);
+  const session = await openSession(ort, graph, weights, "wasm");
   ort.env.wasm.wasmBinary = undefined; // it has been compiled
   const newEngine = () => new Engine(ort, session, description);
   model = {
     description,
-    device,
     tokens: new Tokens(Tokenizer, content, config, description),
     newEngine,
-    costs: device === "wasm" ? await measured(newEngine(), description.window - 1) : null,
+    costs: await measured(newEngine(), description.window - 1),
   };
   postMessage({ ready: description });
 }
