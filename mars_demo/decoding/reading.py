@@ -12,8 +12,8 @@ from mars_demo.core.acceptance import Acceptance
 from mars_demo.decoding.sampling import Sampling
 
 ALTERNATIVES = 5  # candidates recorded for each slot
-LARGE = 16384  # vocabulary size from which torch processes several slots with threads
-BLOCK = 128  # tokens per block of a large vocabulary in `most_probable`
+LARGE = 16384  # vocabulary size from which torch computes several slots with threads
+BLOCK = 128  # tokens of a block in `most_probable`
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,29 @@ def measure(
     A row holds the token, its score, k candidates and their k probabilities. float32 represents token ids
     below 2²⁴ exactly.
     """
-    if logits.device.type == "cpu" and len(logits) > 1 and logits.shape[-1] >= LARGE:
-        # For several slots torch starts threads, which then spin on the cores of the next forward. That
-        # costs far more than they save.
-        slots = [
-            measure(slot[None], acceptance, position, sampling)
-            for slot, position in zip(logits, [[p] for p in positions] or [[]] * len(logits))
-        ]
-        return torch.cat(slots)
-    p = logits.softmax(-1)
+    parts = _parts(logits)
+    p = torch.empty_like(logits)
+    for part in parts:
+        torch.softmax(logits[part], -1, out=p[part])
     candidates = most_probable(p, min(ALTERNATIVES, p.shape[-1]))
-    greedily = sampling is None or not len(logits)
-    tokens = candidates[:, 0] if greedily else sampling.choose(logits, positions)
-    chosen = torch.stack([tokens.float(), acceptance.scores(p, tokens)], dim=1)
+    if sampling is None or not len(logits):
+        tokens = candidates[:, 0]
+    else:
+        tokens = torch.cat([sampling.choose(logits[part], positions[part]) for part in parts])
+    scores = torch.cat([acceptance.scores(p[part], tokens[part]) for part in parts])
+    chosen = torch.stack([tokens.float(), scores], dim=1)
     return torch.cat([chosen, candidates.float(), p.gather(-1, candidates)], dim=1)
+
+
+def _parts(logits: Tensor) -> list[slice]:
+    """Return the slots that are read together: all, or single ones of a large vocabulary on a CPU.
+
+    For several of these torch starts threads, which then spin on the cores of the next forward. That costs
+    far more than they save.
+    """
+    is_alone = logits.device.type == "cpu" and logits.shape[-1] >= LARGE
+    alone = [slice(slot, slot + 1) for slot in range(len(logits))]
+    return alone if is_alone and alone else [slice(None)]
 
 
 def most_probable(p: Tensor, count: int) -> Tensor:
@@ -69,8 +78,14 @@ def most_probable(p: Tensor, count: int) -> Tensor:
     if p.device.type != "cpu" or vocabulary < LARGE or vocabulary % BLOCK:
         return p.topk(count).indices
     blocks = p.unflatten(-1, (-1, BLOCK))
-    parts = blocks.split(LARGE // BLOCK, dim=1)  # too small for torch to start threads
-    best = torch.cat([part.amax(-1) for part in parts], dim=1).topk(count).indices
+    largest = p.new_empty(blocks.shape[:2])
+    for part in _parts(p):
+        # Parts too small for torch to start threads.
+        for some, most in zip(
+            blocks[part].split(LARGE // BLOCK, 1), largest[part].split(LARGE // BLOCK, 1)
+        ):
+            torch.amax(some, -1, out=most)
+    best = largest.topk(count).indices
     inside = blocks.gather(1, best[..., None].expand(-1, -1, BLOCK)).flatten(1).topk(count).indices
     return best.gather(-1, inside // BLOCK) * BLOCK + inside % BLOCK
 

@@ -1,6 +1,5 @@
 """Quantized weights on a CPU, compared with GGUF's own dequantization and with plain models."""
 
-import numpy as np
 import pytest
 import torch
 from greedy import check_same_passes, check_tokens
@@ -11,8 +10,7 @@ from mars_demo.core import layout as layouts
 from mars_demo.core.assets import ASSETS
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.models import gguf, precision
-from mars_demo.models.export import q8_0
+from mars_demo.models import precision
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.runtime import quantized as quantized
 from mars_demo.models.runtime.decoder import TransformersDecoder
