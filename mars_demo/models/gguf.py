@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from gguf import MODEL_ARCH, GGUFReader, ReaderTensor, get_tensor_name_map
+from gguf import MODEL_ARCH, GGMLQuantizationType, GGUFReader, ReaderTensor, get_tensor_name_map
 from gguf.quants import dequantize
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.integrations.gguf.reader import read_gguf_metadata
@@ -17,6 +17,7 @@ from mars_demo.core.names import parts
 from mars_demo.models.architectures import LLAMA_LIKE, empty
 from mars_demo.models.checkpoint import require_fit
 
+GROUP = 32  # weights that share a scale in Q8_0
 # Redundant tensors: the head is tied, and the config has the frequencies.
 _REPEATED = {"output.weight", "rope_freqs.weight"}
 
@@ -48,10 +49,13 @@ class Tensor:
             self._order = self._order.reshape(heads, -1, 2).swapaxes(1, 2).reshape(-1)
 
     def __getitem__(self, rows: slice) -> torch.Tensor:
-        data = self._tensor.data[
-            self._order[rows]
-        ]  # a copy, because the reader's arrays are views of the file
-        return torch.from_numpy(dequantize(data, self._tensor.tensor_type))
+        data = self._tensor.data[self._order[rows]]  # a copy: the reader's arrays are views of the file
+        if self._tensor.tensor_type != GGMLQuantizationType.Q8_0:
+            return torch.from_numpy(dequantize(data, self._tensor.tensor_type))
+        # Several times as fast as `dequantize`: blocks of a float16 scale and `GROUP` signed bytes.
+        blocks = np.asarray(data).reshape(-1, 2 + GROUP)
+        scales = blocks[:, :2].copy().view(np.float16).astype(np.float32)
+        return torch.from_numpy(blocks[:, 2:].view(np.int8) * scales).view(len(data), -1)
 
 
 def tensors(file: Path, config: PreTrainedConfig) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -86,8 +86,7 @@ class QuantizedWeights(Weights):
         self._rotation = Rotation(tensors[f"{EMBEDDING}.weight"].shape[1])
 
     def embedding(self) -> Quantized:
-        q, scales = _quantized(map(self._rotation, self._blocks(EMBEDDING)))
-        return Quantized(q.numpy(), scales.numpy())
+        return Quantized(*_joined(map(self._rotation, self._blocks(EMBEDDING))))
 
     def head(self) -> Quantized:
         return self._reader(LAST_NORM, self._head)
@@ -97,8 +96,7 @@ class QuantizedWeights(Weights):
         if kind in _NORM_BEFORE:
             return self._reader(f"{block}.{_NORM_BEFORE[kind]}", *layers)
         rotated = self._rotation(torch.from_numpy(self._read(layers[0])).T)
-        q, scales = _quantized([rotated.T])
-        return Quantized(q.T.contiguous().numpy(), scales.numpy())
+        return Quantized(*_rounded(rotated, dim=0))
 
     def bias(self, *layers: str) -> np.ndarray | None:
         bias = super().bias(*layers)
@@ -114,8 +112,8 @@ class QuantizedWeights(Weights):
         """Return layers that read the residual stream after a norm."""
         gain = torch.from_numpy(self._read(norm))
         blocks = (self._rotation(rows * gain) for layer in layers for rows in self._blocks(layer))
-        q, scales = _quantized(blocks)
-        return Quantized(q.T.contiguous().numpy(), scales.numpy())
+        q, scales = _joined(blocks)
+        return Quantized(np.ascontiguousarray(q.T), scales)
 
     def _blocks(self, layer: str) -> Iterator[Tensor]:
         """Yield the rows of a matrix in float32, block by block."""
@@ -125,11 +123,14 @@ class QuantizedWeights(Weights):
         return (tensor[start : start + size].float() for start in range(0, rows, size))
 
 
-def _quantized(blocks: Iterator[Tensor]) -> tuple[Tensor, Tensor]:
+def _joined(blocks: Iterable[Tensor]) -> tuple[np.ndarray, np.ndarray]:
     """Return blocks of float32 rows as signed bytes [n, width], with a scale [n] per row."""
-    q, scales = [], []
-    for rows in blocks:
-        scales.append(rows.abs().amax(-1) / 127)
-        steps = torch.where(scales[-1] == 0, 1, scales[-1])
-        q.append((rows / steps[:, None]).round_().to(torch.int8))
-    return torch.cat(q), torch.cat(scales)
+    q, scales = zip(*(_rounded(rows, dim=1) for rows in blocks))
+    return np.concatenate(q), np.concatenate(scales)
+
+
+def _rounded(weights: Tensor, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return a float32 matrix as signed bytes, with a scale for all weights along `dim`."""
+    scales = weights.abs().amax(dim) / 127
+    steps = torch.where(scales == 0, 1, scales).unsqueeze(dim)
+    return (weights / steps).round_().to(torch.int8).contiguous().numpy(), scales.numpy()

@@ -38,15 +38,9 @@ const CHUNK = 256;
  * @param {Ort} ort
  * @param {Uint8Array} model
  * @param {{ path: string, data: Uint8Array }[]} externalData the files with its weights, by name
- * @param {"wasm" | "webgpu"} device
  */
-export const openSession = (ort, model, externalData, device) =>
-  ort.InferenceSession.create(model, {
-    executionProviders: [device],
-    externalData,
-    logSeverityLevel: 3,
-    extra: { session: { disable_quant_qdq: "1" } }, // weights are dequantized once, not in every forward
-  });
+export const openSession = (ort, model, externalData) =>
+  ort.InferenceSession.create(model, { executionProviders: ["wasm"], externalData, logSeverityLevel: 3 });
 
 /** A decoder of one text on one model, which runs layouts and commits positions to the KV cache. */
 export class Engine {

@@ -75,7 +75,7 @@ async function load(/** @type {string} */ url) {
   const [content, config] = others.splice(0, 2).map((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
   ort.env.wasm.wasmBinary = binary;
   const weights = parts.map((path, index) => ({ path, data: others[index] }));
-  const session = await openSession(ort, graph, weights, "wasm");
+  const session = await openSession(ort, graph, weights);
   ort.env.wasm.wasmBinary = undefined; // it has been compiled
   const newEngine = () => new Engine(ort, session, description);
   model = {
