@@ -4,8 +4,11 @@ import re
 import shutil
 import weakref
 
+import numpy as np
 import pytest
 import torch
+from gguf import GGUFReader
+from gguf.quants import dequantize
 from random_models import random_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
@@ -102,6 +105,13 @@ def test_a_split_model_is_the_same_model(source, folder, tmp_path):
     files[-1].unlink()
     with pytest.raises(ValueError, match=re.escape(files[-1].name)):
         weights(tmp_path / "split")
+
+
+def test_weights_are_those_of_the_formats_own_library(source, folder):
+    tensors = GGUFReader(gguf_file(str(folder))).tensors
+    table = next(tensor for tensor in tensors if tensor.name == "token_embd.weight")
+    expected = dequantize(table.data, table.tensor_type)
+    assert np.array_equal(weights(folder)["model.embed_tokens.weight"].numpy(), expected)
 
 
 def test_weights_go_to_a_device_tensor_by_tensor(source, folder, monkeypatch):

@@ -1,18 +1,22 @@
-"""Quantized weights on a CPU, compared with GGUF's own dequantization and with plain models."""
+"""Quantized models on a CPU, compared with plain models whose weights and inputs are rounded."""
+
+import shutil
+import weakref
 
 import pytest
 import torch
 from greedy import check_same_passes, check_tokens
 from random_models import ARCHITECTURES, random_model, rounded, rounding, varied
+from safetensors.torch import load_file, save_file
 
 from mars_demo.cli import main
 from mars_demo.core import layout as layouts
 from mars_demo.core.assets import ASSETS
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.models import precision
+from mars_demo.models import precision, safetensors_files
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.runtime import quantized as quantized
+from mars_demo.models.runtime import quantized, weights
 from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.engine import Engine
 from mars_demo.models.runtime.quantized import QuantizedModel
@@ -41,8 +45,8 @@ def logits_in_parts(model, ids: list[int], size: int) -> torch.Tensor:
 
 
 def quantized_form(model) -> QuantizedModel:
-    weights = QuantizedWeights(model.state_dict(), model.config.tie_word_embeddings)
-    return QuantizedModel(model.config, weights)
+    tensors = QuantizedWeights(model.state_dict(), model.config.tie_word_embeddings)
+    return QuantizedModel(model.config, tensors)
 
 
 @pytest.fixture(scope="module", params=[*ARCHITECTURES, "tied", "biased"])
@@ -209,6 +213,50 @@ def test_auto_quantizes_only_quantized_files(monkeypatch, mars_tiny):
     # On a CPU without the kernels, the model computes in float32.
     monkeypatch.setattr(precision, "kernel", lambda: None)
     assert load_checkpoint("mars-tiny", "cpu", "int8").precision == "float32"
+
+
+def test_a_folder_is_quantized_while_it_is_read(tmp_path, mars_tiny, monkeypatch):
+    """Compare with the form of the model in memory, and count the float32 weights that exist at a time."""
+    folder = shutil.copytree(ASSETS / "mars-tiny", tmp_path / "model")
+    ids = torch.randint(0, 400, (20,), generator=torch.Generator().manual_seed(6)).tolist()
+    expected = logits_in_parts(quantized_form(load_checkpoint(str(folder), "cpu").model), ids, 20)
+    original, rows, alive = safetensors_files.Tensor.__getitem__, [], []
+
+    def read(tensor, part):
+        value = original(tensor, part)
+        rows.append(weakref.ref(value))
+        alive.append(sum(one().numel() for one in rows if one() is not None))
+        return value
+
+    monkeypatch.setattr(safetensors_files.Tensor, "__getitem__", read)
+    monkeypatch.setattr(weights, "_BLOCK", 1 << 16)
+    checkpoint = load_checkpoint(str(folder), "cpu", "int8")
+    assert torch.equal(logits_in_parts(checkpoint.decoder, ids, 20), expected)
+    assert max(alive) <= 4 * max(mars_tiny.model.config.intermediate_size * 256, 1 << 16)
+    assert checkpoint.end_ids == mars_tiny.end_ids
+
+
+def test_damaged_folders_are_refused_before_they_are_quantized(tmp_path):
+    folder = shutil.copytree(ASSETS / "mars-tiny", tmp_path / "model")
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    removed = tensors.pop("model.layers.1.mlp.up_proj.weight")
+    for change in ({}, {"model.layers.1.mlp.up_proj.weight": removed[:-1].clone()}):
+        save_file(tensors | change, file, metadata={"format": "pt"})
+        with pytest.raises(ValueError, match=r"model\.layers\.1\.mlp\.up_proj"):
+            load_checkpoint(str(folder), "cpu", "int8")
+    file.write_bytes(b"\xff" * 4000)
+    with pytest.raises(ValueError, match="damaged"):
+        load_checkpoint(str(folder), "cpu", "int8")
+
+
+def test_signed_and_unsigned_weights_give_the_same_logits(pair, monkeypatch):
+    """This holds on CPUs whose products of signed weights are exact; others do not use these."""
+    model, quantized_model = pair
+    ids = torch.randint(0, 400, (20,), generator=torch.Generator().manual_seed(7)).tolist()
+    monkeypatch.setattr(quantized, "kernel", lambda: quantized.UNSIGNED)
+    other = quantized_form(model)
+    assert torch.equal(logits_in_parts(other, ids, 3), logits_in_parts(quantized_model, ids, 3))
 
 
 def test_unsupported_quantization_is_refused(mars_tiny, capsys):
