@@ -22,7 +22,7 @@ from mars_demo.models.chat import render, with_slots
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import LICENSE
 from mars_demo.models.facts import beside, front_matter
-from mars_demo.models.runtime.attention import PlainAttention
+from mars_demo.models.runtime.attention import COLUMNS, PlainAttention
 from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
 from mars_demo.models.runtime.engine import Engine
 from mars_demo.models.runtime.onnx_graph import DecoderGraph, put_outside, unsupported
@@ -206,11 +206,14 @@ class ExportedModel:
         Keys and values beyond the layout's past are overwritten.
         """
         count, total = layout.visible.shape[1:]
-        past = total - count
+        past, rest = total - count, -total % COLUMNS
+        visible = np.pad(layout.visible[0].numpy(), [(0, 0), (0, rest)])
+        _, heads, _, width = self._stores["key.0"].shape
         inputs = {
             "ids": layout.ids.numpy(),
             "positions": layout.positions.numpy(),
-            "bias": np.where(layout.visible[0].numpy(), np.float32(0), UNSEEN),
+            "bias": np.where(visible, np.float32(0), UNSEEN),
+            "rest": np.zeros((1, heads, rest, width), np.float32),
             "rows": np.arange(first, count),
         }
         cached = {name: store[:, :, :past] for name, store in self._stores.items()}

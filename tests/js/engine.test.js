@@ -16,10 +16,12 @@ const [HEADS, WIDTH] = [2, 3];
 class TinySession {
   most = 0; // positions of a forward
 
-  async run({ ids, positions, bias, rows, ...cached }) {
+  async run({ ids, positions, bias, rest, rows, ...cached }) {
     const n = ids.dims[1];
     const past = cached["key.0"].dims[2];
-    assert.deepEqual(bias.dims, [n, past + n]);
+    const total = Math.ceil((past + n) / 16) * 16;
+    assert.deepEqual(bias.dims, [n, total]);
+    assert.deepEqual(rest.dims, [1, HEADS, total - past - n, WIDTH]);
     this.most = Math.max(this.most, n);
     const added = [ids, positions].map(({ data }) => [...data].map(Number));
     const [keys, places] = added.map((numbers, kind) => {
@@ -29,7 +31,7 @@ class TinySession {
       return [...Array.from({ length: past }, (_, column) => ofLastHead[column * WIDTH]), ...numbers];
     });
     const logits = Array.from(rows.data, (row) => {
-      const isSeen = (_, column) => bias.data[Number(row) * (past + n) + column] === 0;
+      const isSeen = (_, column) => bias.data[Number(row) * total + column] === 0;
       const seen = places.filter(isSeen);
       assert.deepEqual(seen, [...seen.keys()]);
       return [...logitsOf(predicted(keys.filter(isSeen)))];

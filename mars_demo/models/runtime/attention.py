@@ -13,6 +13,7 @@ from mars_demo.models.architectures import head_width
 from mars_demo.models.runtime.onnx_graph import FLOATS, FUSED, LONGS, DecoderGraph, rotary_tables
 
 INTS = TensorProto.INT32
+COLUMNS = 16  # of a block in sums over columns
 
 
 def stores(config: PreTrainedConfig) -> list[str]:
@@ -111,9 +112,12 @@ class PlainAttention(_Heads):
 
     In a browser, the fused operator takes several times as long, and longer with every cached position.
 
-    The inputs are `positions` [1, n], `bias` [n, past + n], added to the scores, and those `key.i` and
-    `value.i` [1, heads, past, width] that are cached. Those of the n positions come out as `computed`
-    [2 · layers, heads, n, width], a key and a value for each layer.
+    The inputs are `positions` [1, n], `bias` [n, past + n + rest], added to the scores, those `key.i` and
+    `value.i` [1, heads, past, width] that are cached, and `rest` [1, heads, rest, width], zeros. Those of the
+    n positions come out as `computed` [2 · layers, heads, n, width], a key and a value for each layer.
+
+    Sums over columns add in another order if their number is not a multiple of `COLUMNS`. The rest fills it
+    up, so that the logits of a position do not depend on the number of positions.
     """
 
     def __init__(self, config: PreTrainedConfig):
@@ -121,7 +125,8 @@ class PlainAttention(_Heads):
 
     def inputs(self) -> list[onnx.ValueInfoProto]:
         bias = value("bias", FLOATS, ["n", "total"])
-        return [value("positions", LONGS, [1, "n"]), bias, *self.cached("past")]
+        rest = value("rest", FLOATS, [1, self.shared, "rest", self.width])
+        return [value("positions", LONGS, [1, "n"]), bias, rest, *self.cached("past")]
 
     def outputs(self) -> list[onnx.ValueInfoProto]:
         sizes = [2 * self.config.num_hidden_layers, self.shared, "n", self.width]
@@ -143,7 +148,7 @@ class PlainAttention(_Heads):
         by_head = graph.setting("by_head", 0, 0, shared, width)
         for kind, x in (("key", keys), ("value", values)):
             new = self._turned(graph, x, by_head, [0, 2, 1, 3], f"{kind}.{i}.new")
-            graph.add("Concat", [f"{kind}.{i}", new], f"{name}.{kind}.all", axis=2)
+            graph.add("Concat", [f"{kind}.{i}", new, "rest"], f"{name}.{kind}.all", axis=2)
         # The queries of all heads that share keys are the rows of one product.
         by_group = graph.setting("by_group", 0, 0, shared, group, width)
         turned = self._turned(graph, queries, by_group, [0, 2, 3, 1, 4], f"{name}.queries")

@@ -29,6 +29,7 @@
  */
 
 const FIRST_ROOM = 512; // positions of a new text's KV cache; it doubles when it is full
+const COLUMNS = 16; // of a block in sums over columns, as in models/runtime/attention.py
 const UNSEEN = -1e30; // attention bias of masked positions
 // Positions of a prompt that are computed at once: attention needs memory for each pair of positions.
 const CHUNK = 256;
@@ -84,16 +85,17 @@ export class Engine {
    */
   async #run({ ids, positions, past, visible }, start, end, first) {
     const { Tensor } = this.ort;
+    const [{ heads, width }] = Object.values(this.#caches);
     const [count, cached] = [end - start, past + start];
+    const rest = -(cached + count) & (COLUMNS - 1);
+    const total = cached + count + rest;
     const rows = Array.from({ length: end - first }, (_, index) => first - start + index);
     /** @type {Record<string, Tensor>} */
     const inputs = {
       ids: longs(Tensor, [1, count], ids.slice(start, end)),
       positions: longs(Tensor, [1, count], positions.slice(start, end)),
-      bias: new Tensor("float32", biasOf(visible.slice(start, end), cached + count), [
-        count,
-        cached + count,
-      ]),
+      bias: new Tensor("float32", biasOf(visible.slice(start, end), total), [count, total]),
+      rest: new Tensor("float32", new Float32Array(heads * rest * width), [1, heads, rest, width]),
       rows: longs(Tensor, [rows.length], rows),
     };
     for (const [name, cache] of Object.entries(this.#caches))
