@@ -152,66 +152,64 @@ def summed(answers: Sequence[Mapping], ar: Sequence[Mapping]) -> dict[str, int]:
 
 
 def costs(timed: Mapping[str, Timed]) -> dict[str, Any]:
-    """Return the median milliseconds of AR's prompts, and of all later forwards by their positions."""
-    prompts = [one["forwards"][0] for one in timed[AR].outputs]
-    by_positions: dict[int, list[float]] = {}
+    """Return the mean milliseconds of prompts, with their tokenization, and of later forwards by size."""
+    ar, by_positions = timed[AR], {}
     for one in timed.values():
         for answer in one.outputs:
             for positions, ms in answer["forwards"][1:]:
                 if ms is not None and positions <= MOST_POSITIONS:
                     by_positions.setdefault(positions, []).append(ms)
+    later = sum(ms for answer in ar.outputs for _, ms in answer["forwards"][1:])
     return {
-        "prompt": [round(fmean(k for k, _ in prompts)), median(ms for _, ms in prompts)],
-        "forwards": [(k, median(ms)) for k, ms in sorted(by_positions.items()) if len(ms) >= LEAST],
+        "prompt": [
+            round(fmean(answer["forwards"][0][0] for answer in ar.outputs)),
+            (1000 * ar.seconds[-1] - later) / len(ar.outputs),
+        ],
+        "forwards": [(k, fmean(ms)) for k, ms in sorted(by_positions.items()) if len(ms) >= LEAST],
     }
 
 
 # ------------------------------------------------------------------------------------------ tables
 
 
-def cells(timed: Mapping) -> dict[str, dict[str, str]]:
-    """Return the cells of each method by column; speeds are ratios of TPOT, as answers differ in length."""
+def cells(timed: Mapping, *columns: str) -> dict[str, dict[str, str]]:
+    """Return the cells of each method; speeds are ratios of TPOT, because answers differ in length."""
     tpot = {row["method"]: [seconds / row["tokens"] for seconds in row["seconds"]] for row in timed["rows"]}
-    count = timed["prompts"]
-    return {
-        row["method"]: {
+    count, by_method = timed["prompts"], {}
+    for row in timed["rows"]:
+        own = tpot[row["method"]]
+        every = {
             "tokens per forward": report.per_forward(row),
             "positions per forward": f"{row['positions'] / (row['forwards'] - count):.1f}",
             "accuracy": f"{row['right'] / count:.1%}",
             "equal to AR's": f"{row['equal']} of {count}",
-            "TPOT, ms": f"{1000 * median(tpot[row['method']]):.1f}",
-            "as fast as AR": report.faster(tpot[row["method"]], tpot[AR]),
+            "TPOT, ms": f"{1000 * median(own):.1f}",
+            "as fast as AR": report.faster(own, tpot[AR]),
         }
-        for row in timed["rows"]
-    }
-
-
-def chosen(timed: Mapping, columns: Sequence[str]) -> list[dict[str, str]]:
-    """Return a row of these columns per method."""
-    return [
-        {"method": method} | {name: row[name] for name in columns} for method, row in cells(timed).items()
-    ]
+        by_method[row["method"]] = {name: every[name] for name in columns}
+    return by_method
 
 
 def lesson(file: str) -> dict[str, Any]:
-    """Return the lessons' rows by method, the costs of forwards, AR's tokens per answer, and the source."""
+    """Return the lessons' cells, the costs of forwards, the mean tokens of AR's answers, and the source."""
     timed = results.read(file)
-    columns = ("tokens per forward", "positions per forward", "as fast as AR")
     [ar] = [row for row in timed["rows"] if row["method"] == AR]
     source = [results.origin(timed), timed["machine"], report.prompts(timed), report.rounds(timed)]
     return {
         "source": " · ".join(source),
         "tokens": round(ar["tokens"] / timed["prompts"], 1),
         "costs": timed["costs"],
-        "rows": {row.pop("method"): row for row in chosen(timed, columns)},
+        "rows": cells(timed, "tokens per forward", "positions per forward", "as fast as AR"),
     }
 
 
 def table(file: str | Path = FILE) -> str:
     timed = results.read(file)
-    shown = chosen(timed, ("tokens per forward", "accuracy", "equal to AR's", "TPOT, ms", "as fast as AR"))
+    rows = cells(timed, "tokens per forward", "accuracy", "equal to AR's", "TPOT, ms", "as fast as AR")
     library = [timed["library"]] if "library" in timed else []
-    return report.shown(shown) + report.source(timed, report.prompts(timed), report.rounds(timed), *library)
+    return report.shown([{"method": method} | row for method, row in rows.items()]) + report.source(
+        timed, report.prompts(timed), report.rounds(timed), *library
+    )
 
 
 if __name__ == "__main__":
