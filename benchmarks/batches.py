@@ -80,30 +80,32 @@ def generating(checkpoint: Checkpoint, prompts: Sequence[str], size: int, max_ne
     """Answer all prompts with transformers' `generate` in static batches."""
     counts = {"tokens": 0, "forwards": 0, "positions": 0, "waiting": 0.0}
     for start in range(0, len(prompts), size):
-        width, lengths = _generated(checkpoint.dense, prompts[start : start + size], max_new_tokens)
+        width, answers = generated(checkpoint, prompts[start : start + size], max_new_tokens)
+        lengths = [*map(len, answers)]
         counts["tokens"] += sum(lengths)
         counts["forwards"] += max(lengths)
         counts["positions"] += (width + max(lengths) - 1) * len(lengths)
     return counts
 
 
-def _generated(
+def generated(
     checkpoint: Checkpoint, prompts: Sequence[str], max_new_tokens: int
-) -> tuple[int, list[int]]:
-    """Return the padded prompt length of a batch, and the answers' lengths with their end tokens."""
+) -> tuple[int, list[list[int]]]:
+    """Return the padded prompt length of a batch, and the token ids of its answers, end tokens included."""
     tokenizer, ends = checkpoint.tokenizer, checkpoint.end_ids
     encoded = [encode_prompt(tokenizer, prompt) for prompt in prompts]
     padded = tokenizer.pad({"input_ids": encoded}, padding_side="left", return_tensors="pt")
     width = padded["input_ids"].shape[1]
-    output = checkpoint.model.generate(
-        **padded.to(checkpoint.model.device),
+    output = checkpoint.dense.model.generate(
+        **padded.to(checkpoint.dense.model.device),
         do_sample=False,
         max_new_tokens=max_new_tokens,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=sorted(ends),
     )
     answers = output[:, width:].tolist()
-    return width, [next((i + 1 for i, id in enumerate(row) if id in ends), len(row)) for row in answers]
+    lengths = (next((i + 1 for i, id in enumerate(row) if id in ends), len(row)) for row in answers)
+    return width, [row[:length] for row, length in zip(answers, lengths)]
 
 
 def measure(model: str, sizes: list[int], prompts: int, rounds: int, output: Path) -> None:

@@ -37,7 +37,7 @@ def content() -> dict[str, Any]:
         if row["task"] in CURVES:
             point = [row["tau"], round(row["accuracy"] / 100, 4), round(row["tokens_per_forward"], 4)]
             curves[CURVES[row["task"]]].append(point)
-    speeds = {file: speed.relative(file) for file in (speed.FILE, speed.CHAT_FILE)}
+    speeds = {file: speed.lesson(file) for file in (speed.FILE, speed.CHAT_FILE)}
     return {"tables": tables, "curves": curves, "speeds": speeds, "served": vllm_serving.table()}
 
 

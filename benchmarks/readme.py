@@ -12,16 +12,14 @@ import tempfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from statistics import median
 
 from PIL import Image, ImageOps
 from playwright.sync_api import Page, sync_playwright
 
-from benchmarks import frontier, report, speed
+from benchmarks import report, speed
 from mars_demo.evaluation import results
-from mars_demo.evaluation.frontier import AR, Frontier, Setting
 
-MODELS = {"mars-tiny": speed.FILE, "mars-smollm2-135m": speed.CHAT_FILE}  # with the file of its times
+METHODS = (speed.AR, speed.MARS, speed.LOSSLESS, speed.LLAMA)
 SIZE = {"width": 1100, "height": 690}
 FRAME, LAST = 100, 3000  # milliseconds per frame, and of the last frame
 PREVIEW = (1100, 576)  # as wide as links' previews are drawn
@@ -30,40 +28,15 @@ BROWSER = "/usr/bin/chromium"
 
 
 def table() -> str:
-    """Return a row per figure and a column per model."""
-    sweeps = map(Frontier.read, results.read(frontier.FILE)["sweeps"])
-    columns = {f"`{one.model}`, {one.title}": column(one, MODELS[one.model]) for one in sweeps}
-    rows = [
-        {"one prompt at a time, on a CPU": row} | {title: cells[row] for title, cells in columns.items()}
-        for row in next(iter(columns.values()))
-    ]
-    files = ", ".join(f"`assets/results/{name}`" for name in (frontier.FILE, *MODELS.values()))
-    return report.shown(rows) + (
-        f"\n\n<sub>From {files}, which name their commands, machines and sample sizes. In parentheses: the "
-        "smallest and the largest value over several rounds.</sub>"
-    )
-
-
-def column(sweep: Frontier, file: str) -> dict[str, str]:
-    """Return the cells of a model by row."""
-    settings = (AR, Setting("mars", "probability", 0.95), Setting("lossless"))
-    ar, mars, lossless = (sweep.find(setting) for setting in settings)
-    equal = sum(outcome.leaves is None for outcome in lossless.outcomes)
-    seconds = {row["method"]: row["seconds"] for row in results.read(file)["rows"]}
-    baseline = next(times for name, times in seconds.items() if name.partition(",")[0] == "ar")
-
-    def faster(mode: str) -> str:
-        return report.faster(min((seconds[name] for name in seconds if mode in name), key=median), baseline)
-
-    return {
-        "AR: accuracy": f"{ar.accuracy:.1%}",
-        "MARS, τ = 0.95: tokens per forward": f"{mars.tokens_per_forward:.2f}",
-        "MARS, τ = 0.95: accuracy": f"{mars.accuracy:.1%}",
-        "MARS, τ = 0.95: as fast as AR": faster("mars τ = 0.95"),
-        "lossless: tokens per forward": f"{lossless.tokens_per_forward:.2f}",
-        "lossless: answers equal to AR's": f"{equal} of {lossless.n}",
-        "lossless: as fast as AR": faster("lossless"),
-    }
+    """Return a row per model and method; the figures of a row are of the same runs."""
+    rows, samples = [], []
+    for file in (speed.FILE, speed.CHAT_FILE):
+        timed = results.read(file)
+        for method, row in speed.cells(timed, "tokens per forward", "accuracy", "as fast as AR").items():
+            if method in METHODS:
+                rows.append({"one prompt at a time, on a CPU": f"`{timed['model']}`: {method}"} | row)
+        samples.append(f"{timed['prompts']} held-out prompts of {timed['tasks']} (`assets/results/{file}`)")
+    return report.shown(rows) + f"\n\n<sub>{', '.join(samples)}, {report.rounds(timed)}.</sub>"
 
 
 def frames(page: Page) -> Iterator[Image.Image]:

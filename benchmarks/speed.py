@@ -1,160 +1,216 @@
-"""Wall-clock time of single prompts, with llama.cpp beside quantized models.
+"""Wall-clock time of single prompts and of their forwards, with llama.cpp beside quantized models.
 
-    python -m benchmarks.speed [--model mars-tiny] [--prompts 36] [--rounds 3] [--max-new-tokens 160]
-    pip install cyllama==0.2.18
-    python -m benchmarks.speed --model mars-smollm2-135m --prompts 34 --output assets/results/llama-cpp.json
+    python -m benchmarks.speed [--rounds 3] [--max-new-tokens 160]
+    CXXFLAGS="-fno-dse -fno-tree-dse" pip install --no-binary llama-cpp-python llama-cpp-python==0.3.36
+    python -m benchmarks.speed --model mars-smollm2-135m --output assets/results/llama-cpp.json
 
-Every method answers every held-out prompt in every round. Methods take turns prompt by prompt. llama.cpp
-decodes the same weights in Q8_0, greedily, with as many threads. Its own sampler chooses the tokens, so
-that no logits pass through Python.
+Every method answers every held-out prompt in every round, the same number of each task or skill unless
+`--prompts` says otherwise. Methods take turns prompt by prompt. llama.cpp decodes the same weights in Q8_0,
+greedily, with as many threads, compiled for this CPU; without the flags, g++ 12 drops part of its set-up of
+AMX. Its own sampler chooses the tokens, so that no logits pass through Python.
 """
 
+import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 
 from benchmarks import batches, report
 from benchmarks.frontier import SETS
-from benchmarks.timing import take_turns
+from benchmarks.timing import Timed, take_turns
+from mars_demo.core.names import CHAT, TINY
+from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.pace import measured
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
-from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, questions
+from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, TITLES, Question, questions
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import q8_0
 from mars_demo.models.load import load_checkpoint
 
 FILE, CHAT_FILE = "speed.json", "llama-cpp.json"
-CONTEXT = 1024  # positions reserved in llama.cpp
-Answer = Callable[[str], dict[str, int]]  # from a prompt to the numbers of tokens and forwards
+PROMPTS = {TINY: 480, CHAT: 136}  # as many as the table of `benchmarks.frontier` has
+MOST_POSITIONS = 17  # of the forwards whose costs are written: nine tokens or drafts, and eight masks
+LEAST = 5  # forwards of a cost
+AR = "AR"
+MARS, LOSSLESS, LLAMA = "MARS, τ = 0.95, adaptive", "lossless, adaptive", "llama.cpp, Q8_0"
+RESERVED = 1024  # positions of llama.cpp's cache
+Method = Callable[[Question], Run | list[int]]  # other libraries return token ids
 
 
 class LlamaCpp:
     """A quantized model in llama.cpp with greedy decoding."""
 
     def __init__(self, quantized: Checkpoint, folder: str):
-        from cyllama.llama import llama_cpp  # only quantized models need it
+        import llama_cpp  # only quantized models need it
 
         self._library, self._ends = llama_cpp, quantized.end_ids
-        llama_cpp.disable_logging()
-        parameters = llama_cpp.LlamaModelParams()
-        parameters.n_gpu_layers = 0
-        file = q8_0.write(quantized.dense, Path(folder))[0]
-        self._model = llama_cpp.LlamaModel(path_model=str(file), params=parameters)
-        settings = llama_cpp.LlamaContextParams()
-        settings.n_ctx = settings.n_batch = CONTEXT
-        settings.n_threads = settings.n_threads_batch = torch.get_num_threads()
-        self._context = llama_cpp.LlamaContext(model=self._model, params=settings)
-        self._sampler = llama_cpp.LlamaSampler(llama_cpp.LlamaSamplerChainParams())
-        self._sampler.add_greedy()
+        threads, (file, *_) = torch.get_num_threads(), q8_0.write(quantized.dense, Path(folder))
+        sizes = {"n_ctx": RESERVED, "n_batch": RESERVED, "n_ubatch": RESERVED}
+        self._model = llama_cpp.Llama(
+            str(file), n_gpu_layers=0, n_threads=threads, n_threads_batch=threads, **sizes, verbose=False
+        )
+        self._sampler = llama_cpp.llama_sampler_init_greedy()
+
+    @property
+    def version(self) -> str:
+        """Return the version of the library, and the vector instructions that it uses."""
+        features = re.findall(r"(A[VM]X\w*) = 1", self._library.llama_print_system_info().decode())
+        return f"llama-cpp-python {self._library.__version__} ({', '.join(features)})"
 
     def generate(self, ids: list[int], limit: int) -> list[int]:
-        self._context.memory_seq_rm(0, 0, -1)
-        self._decode(ids, 0)
-        answer: list[int] = []
-        while True:
-            answer.append(self._sampler.sample(self._context, -1))
-            if len(answer) == limit or answer[-1] in self._ends:
-                return answer
-            self._decode(answer[-1:], len(ids) + len(answer) - 1)
-
-    def _decode(self, ids: list[int], start: int) -> None:
-        batch = self._library.LlamaBatch(n_tokens=len(ids), embd=0, n_seq_max=1)
-        for index, token in enumerate(ids):
-            batch.add(token, start + index, [0], index == len(ids) - 1)
-        self._context.decode(batch)
-
-
-def methods(checkpoint: Checkpoint, limit: int, folder: str) -> dict[str, Answer]:
-    paced = measured(checkpoint)
-
-    def ours(mode: str, **settings) -> Answer:
-        request = Request(mode, max_new_tokens=limit, **settings)
-
-        def answer(prompt: str) -> dict[str, int]:
-            run = decode(paced, prompt, request).finish()
-            return {"tokens": run.tokens, "forwards": run.forwards}
-
+        library, context = self._library, self._model.ctx
+        library.llama_memory_clear(library.llama_get_memory(context), False)
+        answer, new = [], ids
+        while len(answer) < limit and not (answer and answer[-1] in self._ends):
+            tokens = (library.llama_token * len(new))(*new)
+            if library.llama_decode(context, library.llama_batch_get_one(tokens, len(new))):
+                raise RuntimeError("llama.cpp could not compute a forward.")
+            new = [library.llama_sampler_sample(self._sampler, context, -1)]
+            answer += new
         return answer
 
-    def generate(prompt: str) -> dict[str, int]:
-        counts = batches.generating(checkpoint, [prompt], 1, limit)
-        return {name: counts[name] for name in ("tokens", "forwards")}
 
-    chosen = {"transformers generate": generate, "ar": ours("ar")}
-    if checkpoint.precision == "int8":
-        llama = LlamaCpp(checkpoint, folder)
+def methods(checkpoint: Checkpoint, limit: int, llama: LlamaCpp | None) -> dict[str, Method]:
+    """Return the methods by name, AR first; float32 models are compared with `generate` too."""
+    paced = measured(checkpoint)
 
-        def theirs(prompt: str) -> dict[str, int]:
-            answer = llama.generate(encode_prompt(checkpoint.tokenizer, prompt), limit)
-            return {"tokens": len(answer), "forwards": len(answer)}
+    def ours(mode: str, **settings) -> Method:
+        request = Request(mode, max_new_tokens=limit, **settings)
+        return lambda question: decode(paced, question.prompt, request).finish()
 
-        chosen["llama.cpp, Q8_0"] = theirs
+    def theirs(question: Question) -> list[int]:
+        if llama:
+            return llama.generate(encode_prompt(checkpoint.tokenizer, question.prompt), limit)
+        _, [answer] = batches.generated(checkpoint, [question.prompt], limit)
+        return answer
+
     drafts = checkpoint.largest_window - 1
-    return chosen | {
-        "mars τ = 0.95": ours("mars", tau=0.95),
-        "mars τ = 0.95, adaptive": ours("mars", tau=0.95, adaptive=True),
-        "mars τ = 0.8": ours("mars", tau=0.8),
+    return {
+        AR: ours("ar"),
+        LLAMA if llama else "transformers generate": theirs,
+        "MARS, τ = 0.95": ours("mars", tau=0.95),
+        MARS: ours("mars", tau=0.95, adaptive=True),
+        "MARS, τ = 0.8": ours("mars", tau=0.8),
         f"lossless, {drafts} drafts, grouped": ours("lossless", linear=False),
         f"lossless, {drafts} drafts, linear": ours("lossless", linear=True),
-        "lossless, adaptive": ours("lossless", adaptive=True),
+        LOSSLESS: ours("lossless", adaptive=True),
     }
 
 
 def measure(model: str, prompts: int, rounds: int, max_new_tokens: int, output: Path) -> None:
     checkpoint = load_checkpoint(model, "cpu")
-    answered = [question.prompt for question in questions(SETS[model][0], prompts)]
+    kind, most = SETS[model][0], prompts or PROMPTS[model]
     with tempfile.TemporaryDirectory() as folder:
-        timed = take_turns(methods(checkpoint, max_new_tokens, folder), answered, rounds)
-    rows = [{"method": name} | one.counts() for name, one in timed.items()]
-    record = {"prompts": len(answered), "max_new_tokens": max_new_tokens, "rows": rows}
+        llama = LlamaCpp(checkpoint, folder) if checkpoint.quantized else None
+        timed = take_turns(
+            methods(checkpoint, max_new_tokens, llama),
+            questions(kind, most),
+            rounds,
+            lambda question, answer: counted(checkpoint, question, answer),
+        )
+    ar = timed[AR].outputs
+    rows = [
+        {"method": name, "seconds": one.seconds} | summed(one.outputs, ar) for name, one in timed.items()
+    ]
+    record = {"model": checkpoint.name, "tasks": TITLES[kind], "prompts": len(ar)}
+    record |= {"library": llama.version} if llama else {}
+    record |= {"max_new_tokens": max_new_tokens, "costs": costs(timed), "rows": rows}
     results.write(output, results.machine(checkpoint), record)
 
 
-def per_token(row: dict) -> list[float]:
-    """Return the TPOT of each round; methods' answers may differ in length."""
-    return [seconds / row["tokens"] for seconds in row["seconds"]]
+def counted(checkpoint: Checkpoint, question: Question, answer: Run | list[int]) -> dict[str, Any]:
+    """Return the token ids of an answer, whether it is right, and its forwards.
+
+    A forward is its number of positions and its milliseconds, which other libraries do not tell.
+    """
+    if isinstance(answer, list):
+        stop = "eos" if answer[-1] in checkpoint.end_ids else "length"
+        text = checkpoint.tokenizer.decode(answer, skip_special_tokens=True)
+        right = question.grade(SimpleNamespace(text=text, stop=stop))
+        return {"ids": answer, "right": right, "forwards": [(1, None)] * len(answer)}
+    forwards = [(step.positions, step.ms) for step in answer.passes]
+    return {"ids": answer.token_ids, "right": question.grade(answer), "forwards": forwards}
 
 
-def relative(file: str) -> dict[str, Any]:
-    """Return each method's tokens per forward, and its cost and speed relative to AR, with their source."""
-    timed = results.read(file)
-    by_name = {row["method"]: row for row in timed["rows"]}
-    ms = {name: median(row["seconds"]) / row["forwards"] for name, row in by_name.items()}
-    rows = {
-        name: {
-            "tokens per forward": report.per_forward(row),
-            "cost of a forward": f"{ms[name] / ms['ar']:.2f}",
-            "speed": report.faster(row["seconds"], by_name["ar"]["seconds"]),
-        }
-        for name, row in by_name.items()
+def summed(answers: Sequence[Mapping], ar: Sequence[Mapping]) -> dict[str, int]:
+    """Return the sums over answers; `positions` are of the forwards after the prompt's."""
+    return {
+        "tokens": sum(len(one["ids"]) for one in answers),
+        "forwards": sum(len(one["forwards"]) for one in answers),
+        "positions": sum(positions for one in answers for positions, _ in one["forwards"][1:]),
+        "right": sum(one["right"] for one in answers),
+        "equal": sum(one["ids"] == other["ids"] for one, other in zip(answers, ar)),
     }
-    source = f"{results.origin(timed)} · {timed['machine']} · {timed['prompts']} prompts"
-    return {"source": source, "rows": rows}
+
+
+def costs(timed: Mapping[str, Timed]) -> dict[str, Any]:
+    """Return the mean milliseconds of prompts, with their tokenization, and of later forwards by size."""
+    ar, by_positions = timed[AR], {}
+    for one in timed.values():
+        for answer in one.outputs:
+            for positions, ms in answer["forwards"][1:]:
+                if ms is not None and positions <= MOST_POSITIONS:
+                    by_positions.setdefault(positions, []).append(ms)
+    later = sum(ms for answer in ar.outputs for _, ms in answer["forwards"][1:])
+    return {
+        "prompt": [
+            round(fmean(answer["forwards"][0][0] for answer in ar.outputs)),
+            (1000 * ar.seconds[-1] - later) / len(ar.outputs),
+        ],
+        "forwards": [(k, fmean(ms)) for k, ms in sorted(by_positions.items()) if len(ms) >= LEAST],
+    }
+
+
+# ------------------------------------------------------------------------------------------ tables
+
+
+def cells(timed: Mapping, *columns: str) -> dict[str, dict[str, str]]:
+    """Return the cells of each method; speeds are ratios of TPOT, because answers differ in length."""
+    tpot = {row["method"]: [seconds / row["tokens"] for seconds in row["seconds"]] for row in timed["rows"]}
+    count, by_method = timed["prompts"], {}
+    for row in timed["rows"]:
+        own = tpot[row["method"]]
+        every = {
+            "tokens per forward": report.per_forward(row),
+            "positions per forward": f"{row['positions'] / (row['forwards'] - count):.1f}",
+            "accuracy": f"{row['right'] / count:.1%}",
+            "equal to AR's": f"{row['equal']} of {count}",
+            "TPOT, ms": f"{1000 * median(own):.1f}",
+            "as fast as AR": report.faster(own, tpot[AR]),
+        }
+        by_method[row["method"]] = {name: every[name] for name in columns}
+    return by_method
+
+
+def lesson(file: str) -> dict[str, Any]:
+    """Return the lessons' cells, the costs of forwards, the mean tokens of AR's answers, and the source."""
+    timed = results.read(file)
+    [ar] = [row for row in timed["rows"] if row["method"] == AR]
+    source = [results.origin(timed), timed["machine"], report.prompts(timed), report.rounds(timed)]
+    return {
+        "source": " · ".join(source),
+        "tokens": round(ar["tokens"] / timed["prompts"], 1),
+        "costs": timed["costs"],
+        "rows": cells(timed, "tokens per forward", "positions per forward", "as fast as AR"),
+    }
 
 
 def table(file: str | Path = FILE) -> str:
-    """Return the times relative to those of llama.cpp if it was timed, else of AR."""
     timed = results.read(file)
-    by_name = {row["method"].partition(",")[0]: row for row in timed["rows"]}
-    base = "llama.cpp" if "llama.cpp" in by_name else "ar"
-    rows = [
-        {
-            "method": row["method"],
-            "tokens per forward": report.per_forward(row),
-            "TPOT, ms": f"{1000 * median(per_token(row)):.1f}",
-            f"as fast as {base}": report.faster(per_token(row), per_token(by_name[base])),
-        }
-        for row in timed["rows"]
-    ]
-    return report.shown(rows) + report.source(timed, report.prompts(timed), report.rounds(timed))
+    rows = cells(timed, "tokens per forward", "accuracy", "equal to AR's", "TPOT, ms", "as fast as AR")
+    library = [timed["library"]] if "library" in timed else []
+    return report.shown([{"method": method} | row for method, row in rows.items()]) + report.source(
+        timed, report.prompts(timed), report.rounds(timed), *library
+    )
 
 
 if __name__ == "__main__":
-    report.run(measure, table, FILE, model="mars-tiny", prompts=36, rounds=3, max_new_tokens=MAX_NEW_TOKENS)
+    report.run(measure, table, FILE, model=TINY, prompts=0, rounds=3, max_new_tokens=MAX_NEW_TOKENS)

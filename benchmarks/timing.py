@@ -13,23 +13,27 @@ from tqdm import tqdm
 
 @dataclass
 class Timed:
-    """The wall-clock seconds of each round, and the return values of the last round."""
+    """The wall-clock seconds of each round, and the outputs of the last round."""
 
     seconds: list[float] = field(default_factory=list)
     outputs: list[Any] = field(default_factory=list)
 
     def counts(self) -> dict[str, Any]:
-        """Return the seconds and the sums of the counts that the calls returned."""
+        """Return the seconds and the sums of the outputs, which are counts by name."""
         names = self.outputs[0]
         return {"seconds": self.seconds} | {name: sum(one[name] for one in self.outputs) for name in names}
 
 
 def take_turns(
-    methods: Mapping[str, Callable[[Any], Any]], inputs: Sequence, rounds: int
+    methods: Mapping[str, Callable[[Any], Any]],
+    inputs: Sequence,
+    rounds: int,
+    summary: Callable[[Any, Any], Any] = lambda value, returned: returned,
 ) -> dict[str, Timed]:
     """Time every method on every input, `rounds` times, with the methods in turn for each input.
 
-    A first call of each method is a warm-up and not timed.
+    A first call of each method is a warm-up and not timed. `summary` computes the output of an input and
+    the returned value; it is not timed either.
     """
     for method in methods.values():
         method(inputs[0])
@@ -43,5 +47,5 @@ def take_turns(
                 started = time.perf_counter()
                 returned = method(value)
                 timed[name].seconds[-1] += time.perf_counter() - started
-                timed[name].outputs.append(returned)
+                timed[name].outputs.append(summary(value, returned))
     return timed

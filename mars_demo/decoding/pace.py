@@ -12,10 +12,11 @@ from mars_demo.core.acceptance import Acceptance
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, compute
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.runtime.decoder import Decoder
 from mars_demo.models.runtime.engine import Engine
 
 CONTEXT = 64  # cached positions before a measured forward
-ROUNDS = 6  # measured forwards of each size
+ROUNDS = 6  # measured forwards of each size when a model is loaded
 MASKS = 8  # the masks of a measured block, for models that were trained without masks
 STEPS = 50  # slopes are rounded to multiples of 1 / STEPS
 MEMORY = 0.95  # decay of past acceptance per forward; so a narrow window is widened again now and then
@@ -30,28 +31,35 @@ Costs = Sequence[tuple[int, float]]  # [positions, milliseconds] of measured for
 def measured(checkpoint: Checkpoint) -> Checkpoint:
     """Return a checkpoint with the costs of its forwards: of 1, half of, and all positions of a block.
 
-    Each is the shortest of its rounds, because other work makes some forwards much longer. Only a CPU is
-    measured: on a GPU, positions hardly cost time.
+    Only a CPU is measured: on a GPU, positions hardly cost time.
     """
     if checkpoint.device.type != "cpu":
         return checkpoint
     masks = max(2, checkpoint.block_size or MASKS)
+    cached = max(1, min(CONTEXT, checkpoint.context - masks - 1))
     sizes = (1, 1 + masks // 2, 1 + masks)
-    engine = Engine(checkpoint.decoder)
-    _milliseconds(engine, 1, keep=1)
-    _milliseconds(engine, max(1, min(CONTEXT, checkpoint.context - masks - 2)), keep=CONTEXT)
-    rounds = [[_milliseconds(engine, size) for size in sizes] for _ in range(ROUNDS)]
-    return replace(checkpoint, costs=[*zip(sizes, map(min, zip(*rounds)))])
+    return replace(checkpoint, costs=costs_of(checkpoint.decoder, sizes, cached, ROUNDS))
+
+
+def costs_of(decoder: Decoder, sizes: Sequence[int], cached: int, rounds: int) -> Costs:
+    """Return the costs of forwards with these numbers of positions after so many cached ones.
+
+    Each is the shortest of its rounds, because other work makes some forwards much longer.
+    """
+    engine = Engine(decoder)
+    _milliseconds(engine, max(1, cached), keep=cached)  # a process's first forward is slower
+    times = [[_milliseconds(engine, size) for size in sizes] for _ in range(rounds)]
+    return [*zip(sizes, map(min, zip(*times)))]
 
 
 def _milliseconds(engine: Engine, positions: int, keep: int = 0) -> float:
-    """Return the time to compute, read and commit a forward, as in a run.
+    """Return the time to compute, read and commit a forward, as in a run: of a prompt, its last position.
 
     It takes no turn: a loading model holds locks that the thread with the turn may wait for.
     """
     started = time.perf_counter()
     layout = layouts.window([0], positions - 1, 0, engine.length)
-    compute(engine, Forward(layout), Acceptance())
+    compute(engine, Forward(layout, 0 if engine.length else positions - 1), Acceptance())
     engine.commit(keep)
     return 1000 * (time.perf_counter() - started)
 

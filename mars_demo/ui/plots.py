@@ -36,16 +36,14 @@ def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:
     return figure.add_hline(base["Avg"], line_dash="dot", annotation_text="AR SFT", **_BELOW)
 
 
-def costs(measured: Sequence[Mapping]) -> go.Figure:
+def costs(measured: Mapping[str, Sequence[Sequence[float]]]) -> go.Figure:
     """Plot the cost of a forward by its number of positions, relative to a forward with one position.
 
-    measured: the `title` and `points` of each curve; a point is k and milliseconds per forward.
+    measured: the points of each curve by its name; a point is k and milliseconds per forward.
     """
     x, y = "positions of a forward, k", "c(k) ÷ c(1)"
     rows = [
-        {"name": one["title"], x: k, y: ms / one["points"][0][1]}
-        for one in measured
-        for k, ms in one["points"]
+        {"name": name, x: k, y: ms / points[0][1]} for name, points in measured.items() for k, ms in points
     ]
     figure = _lines(rows, x, y, ":.2f").update_yaxes(range=None, rangemode="tozero")
     limit = "limit: further positions are free"

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from mars_demo.core.acceptance import accepted
 from mars_demo.evaluation import paper_tables, results
 from mars_demo.show import recordings
-from mars_demo.ui.lessons import CHAPTERS, number_of
+from mars_demo.ui.lessons import CHAPTERS, number_of, tables
 
 BESIDE = {
     "stage": "#lesson-stage .token",
@@ -152,18 +152,16 @@ def test_one_of_several_runs_is_chosen(open_chapter):
 
 
 @pytest.mark.full
-def test_speed_is_tokens_per_forward_divided_by_a_measured_cost(open_chapter):
+def test_sliders_show_the_speed_up_by_measured_costs(open_chapter):
     page = open_chapter("cost")
-    for positions, tokens in ((9, 4.5), (25, 1.2), (1, 1)):
+    for positions, tokens in ((9, 4.5), (17, 1.2), (1, 1)):
         set_slider(page, "lesson-positions", positions)
         set_slider(page, "lesson-tokens", tokens)
         rows = page.locator("#lesson-table tbody tr")
-        for row, measured in zip(rows.all(), element("cost")["curves"], strict=True):
-            costs = dict(measured["points"])
-            cost = costs[positions] / costs[1]
-            speed = f"{tokens:.1f} ÷ {cost:.2f} = {tokens / cost:.2f}×"
-            expect(row.locator("td")).to_have_text([measured["title"], f"{cost:.2f}", speed])
-            expect(page.locator("#lesson-table")).to_contain_text(measured["source"])
+        for row, entry in zip(rows.all(), element("cost")["speeds"], strict=True):
+            measured = paper_tables.OURS["speeds"][entry["file"]]
+            expect(row.locator("td").first).to_have_text(entry["title"])
+            expect(row.locator("td").last).to_have_text(tables.speed_up(measured, positions, tokens)[1])
     expect(page.locator("#lesson-numbers")).to_contain_text(results.read("speed.json")["machine"])
 
 

@@ -10,11 +10,11 @@ from mars_demo.core.assets import ASSETS, read_json
 from mars_demo.core.trace import Run, read_text
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.evaluation import results
+from mars_demo.evaluation import paper_tables, results
 from mars_demo.evaluation.frontier import Frontier
 from mars_demo.show import recordings
 from mars_demo.ui import plots
-from mars_demo.ui.lessons import CHAPTERS, figures
+from mars_demo.ui.lessons import CHAPTERS, figures, tables
 
 MOST, LONGEST = 21, 150  # chapters, and words of each
 TEXTS = {chapter["id"]: chapter["text"] for chapter in CHAPTERS}
@@ -160,13 +160,42 @@ def test_what_cache_blocks_cost():
     assert max(shares, key=shares.get) == 32 and f"{shares[32]:.0%} at 32" in TEXTS["batches"]
 
 
+MEASURED = [
+    (paper_tables.OURS["speeds"][entry["file"]], method)
+    for entry in ELEMENTS["cost"]["speeds"]
+    for method in entry["methods"]
+]
+
+
+@pytest.mark.parametrize(("measured", "method"), MEASURED)
+def test_sliders_at_the_means_of_a_method_show_its_measured_speed(measured, method):
+    row = measured["rows"][method]
+    positions, tokens = (float(row[f"{name} per forward"]) for name in ("positions", "tokens"))
+    speed, calculation = tables.speed_up(measured, positions, tokens)
+    assert speed == pytest.approx(float(row["as fast as AR"].partition("×")[0]), rel=0.1)
+    assert calculation.endswith(f" = {speed:.2f}×")
+    assert measured["costs"]["forwards"][-1][0] >= positions
+
+
+def test_a_speed_up_counts_the_prompt_in_both():
+    measured = {"tokens": 11, "costs": {"prompt": [30, 10.0], "forwards": [[1, 2.0], [9, 6.0]]}}
+    assert tables.speed_up(measured, 1, 1) == (1, "(5.0 + 10.0) ÷ (5.0 + 10.0 · 1.00) = 1.00×")
+    assert tables.speed_up(measured, 5, 2)[0] == pytest.approx(15 / (5 + 4.5 * 2))
+    assert tables.speed_up(measured, 9, 40)[0] == 3  # a single forward
+
+
 @pytest.mark.full
-def test_costs_and_speeds_are_of_one_kind_of_cpu():
+def test_the_lesson_on_cost_begins_with_a_measured_method():
     shown = figures.figure(next(chapter for chapter in CHAPTERS if chapter["id"] == "cost"))
-    sources = shown["numbers"]["value"].count("Source:")
-    cpu = "AMD EPYC with AVX-512 VNNI"
-    assert shown["numbers"]["value"].count(cpu) == sources == 2 and "AMD EPYC CPUs" in TEXTS["cost"]
-    assert shown["table"]["value"].count(cpu) == len(ELEMENTS["cost"]["curves"])
+    measured, method = MEASURED[0]
+    assert (
+        f"{shown['positions']['value']}"
+        == f"{float(measured['rows'][method]['positions per forward']):.0f}"
+    )
+    for entry in ELEMENTS["cost"]["speeds"]:
+        timed = results.read(entry["file"])
+        assert entry["title"] == ", ".join(timed["machine"].split(", ")[:2])
+        assert timed["machine"] in shown["numbers"]["value"]
 
 
 def test_the_trends_beside_the_paper():

@@ -30,7 +30,7 @@ def test_three_forwards_are_measured_and_leave_nothing_behind(mars_tiny):
     finally:
         hook.remove()
     assert [k for k, _ in costs] == [1, 5, 9] and all(ms > 0 for _, ms in costs)
-    assert set(sizes[2:]) == {1, 5, 9} and len(sizes) < 30
+    assert set(sizes[1:]) == {1, 5, 9} and len(sizes) < 30
     assert mars_tiny.costs is None
     assert [k for k, _ in measured(load_checkpoint("ar-tiny", "cpu")).costs] == [1, 5, 9]
 

@@ -6,7 +6,7 @@ from mars_demo.show import recordings
 from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.stage import Stage
 
-MOST_POSITIONS = 25  # of a forward, as measured
+MOST_POSITIONS = 17  # of a forward, as measured
 
 
 class Parts:

@@ -1,7 +1,5 @@
 """Figures with tables, charts and measurements of the paper and of this project."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from pandas import DataFrame
 
@@ -65,37 +63,53 @@ def sourced(title: str, measurements: tuple[DataFrame, str]) -> str:
 
 
 def costs(element: dict) -> dict[str, dict]:
-    """Show curves of c(k), what they make of tokens per forward, and the measured speeds of methods."""
-    start = element["start"]
+    """Show curves of c(k), what they make of tokens per forward, and the measured speeds of methods.
+
+    The sliders begin with the first method.
+    """
+    entries = element["speeds"]
+    first = paper_tables.OURS["speeds"][entries[0]["file"]]["rows"][entries[0]["methods"][0]]
+    positions = round(float(first["positions per forward"]))
+    tokens = round(float(first["tokens per forward"]), 1)
+    measured = {entry["title"]: paper_tables.OURS["speeds"][entry["file"]]["costs"] for entry in entries}
     return {
-        "positions": shown(value=start["positions"]),
-        "tokens": shown(value=start["tokens"]),
-        "plot": shown(value=plots.costs(element["curves"])),
-        "table": shown(value=divided(element, **start)),
-        "numbers": shown(value=speeds(element["speeds"])),
+        "positions": shown(value=positions),
+        "tokens": shown(value=tokens),
+        "plot": shown(value=plots.costs({title: costs["forwards"] for title, costs in measured.items()})),
+        "table": shown(value=divided(element, positions, tokens)),
+        "numbers": shown(value=speeds(entries)),
     }
 
 
-def relative(points: Sequence[Sequence[float]], positions: float) -> float:
-    """Return c(k) ÷ c(1), linear between the measured points (k, milliseconds), which begin with k = 1."""
-    sizes, ms = zip(*points)
-    return float(np.interp(positions, sizes, ms)) / ms[0]
+def speed_up(measured: dict, positions: float, tokens: float) -> tuple[float, str]:
+    """Return the speed-up with these positions and tokens per forward, and its calculation in c(1).
+
+    measured: the mean `tokens` of AR's answers, and the `costs` of their prompts and of forwards, which are
+        linear between the measured ones.
+    """
+    costs, answer = measured["costs"], measured["tokens"]
+    sizes, ms = zip(*costs["forwards"])
+    prompt, cost = costs["prompt"][1] / ms[0], float(np.interp(positions, sizes, ms)) / ms[0]
+    ar, later = answer - 1, max(answer / tokens, 1) - 1
+    value = (prompt + ar) / (prompt + later * cost)
+    sums = f"({prompt:.1f} + {ar:.1f}) ÷ ({prompt:.1f} + {later:.1f} · {cost:.2f})"
+    return value, f"{sums} = {value:.2f}×"
 
 
-def divided(element: dict, positions: int, tokens: float) -> str:
-    """Return the speed-up by each cost of forwards: tokens per forward ÷ (c(positions) ÷ c(1))."""
+def divided(element: dict, positions: float, tokens: float) -> str:
+    """Return a table of the speed-up by each model's costs of forwards, for its mean prompt and answer."""
     rows = []
-    for one in element["curves"]:
-        cost = relative(one["points"], positions)
+    for entry in element["speeds"]:
+        measured = paper_tables.OURS["speeds"][entry["file"]]
+        prompt, answer = measured["costs"]["prompt"][0], measured["tokens"]
         rows.append(
             {
-                "measured cost": one["title"],
-                f"c({positions}) ÷ c(1)": f"{cost:.2f}",
-                "speed-up": f"{tokens:.1f} ÷ {cost:.2f} = {tokens / cost:.2f}×",
+                "measured costs": entry["title"],
+                "prompt, answer": f"{prompt}, {answer:.0f} tokens",
+                "speed-up": speed_up(measured, positions, tokens)[1],
             }
         )
-    sources = "; ".join(one["source"] for one in element["curves"])
-    return f"{table(DataFrame(rows))}\n\nSources: {sources}."
+    return table(DataFrame(rows))
 
 
 def speeds(entries: list[dict]) -> str:
@@ -103,7 +117,7 @@ def speeds(entries: list[dict]) -> str:
     tables = []
     for entry in entries:
         measured = paper_tables.OURS["speeds"][entry["file"]]
-        rows = [{"method": title} | measured["rows"][name] for title, name in entry["methods"].items()]
+        rows = [{"method": name} | measured["rows"][name] for name in entry["methods"]]
         tables.append(sourced(entry["title"], (DataFrame(rows), measured["source"])))
     return "\n\n".join(tables)
 
