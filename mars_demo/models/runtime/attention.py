@@ -113,8 +113,8 @@ class PlainAttention(_Heads):
     In a browser, the fused operator takes several times as long, and longer with every cached position.
 
     The inputs are `positions` [1, n], `bias` [n, past + n + rest], added to the scores, those `key.i` and
-    `value.i` [1, heads, past, width] that are cached, and `rest` [1, heads, rest, width], zeros. Those of the
-    n positions come out as `computed` [2 · layers, heads, n, width], a key and a value for each layer.
+    `value.i` [1, heads, past, width] that are cached, and zeros, `rest` [1, heads, rest, width]. Those of
+    the n positions come out as `computed` [2 · layers, heads, n, width], a key and a value for each layer.
 
     Sums over columns add in another order if their number is not a multiple of `COLUMNS`. The rest fills it
     up, so that the logits of a position do not depend on the number of positions.

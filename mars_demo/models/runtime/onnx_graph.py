@@ -38,9 +38,14 @@ def unsupported(config: PreTrainedConfig) -> str | None:
 
 
 class Graph:
-    """The nodes of a graph and their constant tensors."""
+    """The nodes of a graph and their constant tensors.
 
-    def __init__(self) -> None:
+    signed: whether the weights of integer products are signed bytes; some CPUs' kernels are exact only for
+        unsigned ones.
+    """
+
+    def __init__(self, signed: bool) -> None:
+        self.signed = signed
         self.nodes: list[onnx.NodeProto] = []
         self.tensors: dict[str, np.ndarray] = {}
         self.settings: dict[str, TensorProto] = {}  # small tensors that determine shapes
@@ -83,7 +88,7 @@ class Graph:
     # ---------------------------------------------------------------------------------------- products
 
     def product(
-        self, x: str, matrix: np.ndarray | Quantized, weight: str, name: str, fine: bool, signed: bool
+        self, x: str, matrix: np.ndarray | Quantized, weight: str, name: str, fine: bool = False
     ) -> str:
         """Add x · matrix; return its name.
 
@@ -92,8 +97,6 @@ class Graph:
 
         weight: the name of the matrix.
         fine: round the inputs to two bytes, as twice as many rows.
-        signed: whether the weights are signed bytes; the kernels of some CPUs are exact only for unsigned
-            ones.
         """
         if not isinstance(matrix, Quantized):
             return self.add("MatMul", [x, self.constant(weight, matrix)], name)
@@ -105,10 +108,10 @@ class Graph:
         self.add("Div", [x, f"{x}.scale"], f"{x}.share")
         self.add("QuantizeLinear", [f"{x}.share", "step", "offset"], f"{x}.bytes")
         rows, scale = self._two_bytes(x) if fine else (f"{x}.bytes", f"{x}.scale")
-        values = matrix.q if signed else matrix.q.view(np.uint8) ^ 0x80
+        values = matrix.q if self.signed else matrix.q.view(np.uint8) ^ 0x80
         q = self.constant(f"{weight}.q", values)
         scales = self.constant(f"{weight}.scales", matrix.scales / np.float32(127))
-        operands = [rows, q, scale, scales, "offset", *([] if signed else ["offset"])]
+        operands = [rows, q, scale, scales, "offset", *([] if self.signed else ["offset"])]
         if not fine:
             return self.add("MatMulIntegerToFloat", operands, name, domain=FUSED)
         both = self.add("MatMulIntegerToFloat", operands, f"{name}.both", domain=FUSED)
@@ -153,14 +156,11 @@ class DecoderGraph(Graph):
     It computes the same as transformers, except that the inputs of quantized products are rounded. Its
     inputs are `ids` [1, n], `positions`, `rows` [r], the positions whose logits are needed, and those of
     its attention. Its first output is `logits` [r, vocabulary].
-
-    signed: see `Graph.product`.
     """
 
     def __init__(self, config: PreTrainedConfig, weights: Weights, attention: Attention, signed: bool):
-        super().__init__()
-        self.config, self.weights, self.width = config, weights, head_width(config)
-        self.attention, self.signed = attention, signed
+        super().__init__(signed)
+        self.config, self.weights, self.attention = config, weights, attention
 
     def model(self, store: Callable[[TensorProto, np.ndarray], None]) -> onnx.ModelProto:
         """Return the ONNX model; its weights are read now. store: as in `Graph.proto`."""
@@ -198,7 +198,7 @@ class DecoderGraph(Graph):
         """Add the logits of the selected positions."""
         head = self.weights.head()
         if isinstance(head, Quantized):
-            self.product(x, head, "head", "logits", False, self.signed)
+            self.product(x, head, "head", "logits")
         else:  # a tied head must not be stored twice
             table = "embedding" if self.weights.tied else self.constant("head", head)
             self.add("Gemm", [x, table], "logits", transB=1)
@@ -222,8 +222,8 @@ class DecoderGraph(Graph):
         """Add the linear layers of x, concatenated as one product; return its name."""
         bias, matrix = self.weights.bias(*layers), self.weights.matrix(*layers)
         if bias is None:
-            return self.product(x, matrix, layers[0], name, fine, self.signed)
-        product = self.product(x, matrix, layers[0], f"{name}.product", fine, self.signed)
+            return self.product(x, matrix, layers[0], name, fine)
+        product = self.product(x, matrix, layers[0], f"{name}.product", fine)
         return self.add("Add", [product, self.constant(f"{name}.bias", bias)], name)
 
     def _attended(self, i: int, name: str, x: str) -> str:

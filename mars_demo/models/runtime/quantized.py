@@ -140,9 +140,9 @@ def _is_exact(kind: str) -> bool:
     x = random.choice([-1.0, 1.0], (_ROWS, _WIDTH)).astype(np.float32)  # extreme bytes, whose sums overflow
     x[1::2] *= random.random((_ROWS // 2, _WIDTH), np.float32)
     x[:, 0] = 1
-    q, graph = random.choice(np.array([-127, 127], np.int8), (_WIDTH, _OUTPUTS)), Graph()
+    q, graph = random.choice(np.array([-127, 127], np.int8), (_WIDTH, _OUTPUTS)), Graph(kind == SIGNED)
     matrix = Quantized(q, np.ones(_OUTPUTS, np.float32))
-    graph.product("x", matrix, "matrix", "y", False, kind == SIGNED)
+    graph.product("x", matrix, "matrix", "y")
     ends = [value("x", TensorProto.FLOAT, ["n", _WIDTH])], [value("y", TensorProto.FLOAT, ["n", _OUTPUTS])]
     try:
         session = session_of(graph.proto(*ends, _give), graph)

@@ -22,7 +22,7 @@ from mars_demo.static.standalone.replay import SLOT, replay_template
 
 TITLE = "MARS in your browser"
 MODELS = (TINY, CHAT)  # those that decode in the browser
-MEMORY = {CHAT: "about 1.4 GB"}  # of a page with a large model, in Chromium
+MEMORY = {CHAT: "about 0.8 GB"}  # of a page with a large model, in Chromium
 POLICY = "worker-src 'self'; connect-src 'self'; "  # the decoder, and the page that saves a run
 _HERE = Path(__file__).parent
 _BODY = Template((_HERE / "page.html").read_text("utf-8"))
