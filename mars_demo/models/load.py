@@ -1,5 +1,6 @@
 """Loading of checkpoints from names, folders, GGUF files and hub ids."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -89,7 +90,8 @@ def _quantized(
     else:
         tensors = safetensors_files.tensors(Path(path), config)
         with suppress(OSError):  # no such file
-            model.generation_config = GenerationConfig.from_pretrained(path)
+            text = (Path(path) / "generation_config.json").read_text("utf-8")
+            model.generation_config = GenerationConfig.from_dict(json.loads(text))
     weights = QuantizedWeights(tensors, config.tie_word_embeddings)
     return replace(
         wrap(name, model, tokenizer, Path(path)),
