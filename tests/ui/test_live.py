@@ -301,7 +301,7 @@ SETTINGS = attrgetter(
 PASS = attrgetter(*"number tau positions accepted stop drafts verified groups".split())
 
 
-NEAR = 0.5  # TIE of quantized models, whose inputs may be rounded to the next byte
+NEAR = 0.1  # TIE of quantized models, whose inputs may be rounded to the next byte
 
 
 def check_races(
@@ -451,7 +451,6 @@ def test_the_chat_models_answers_are_the_apps_up_to_near_ties(browser, chat_serv
         for mode in ("ar", "mars"):
             expected = decode(checkpoint, prompt, Request(mode, 0.95, max_new_tokens=128)).finish()
             differences[prompt, mode] = first_difference(runs[mode], expected)
-    print(differences)
     assert all(gap is None or gap < NEAR for gap in differences.values()), differences
 
 
