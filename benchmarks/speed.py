@@ -1,13 +1,14 @@
 """Wall-clock time of single prompts and of their forwards, with llama.cpp beside quantized models.
 
     python -m benchmarks.speed [--rounds 3] [--max-new-tokens 160]
-    CXXFLAGS="-fno-dse -fno-tree-dse" pip install --no-binary llama-cpp-python llama-cpp-python==0.3.36
+    export CFLAGS="-mno-amx-int8 -mno-amx-tile -mno-amx-bf16"
+    CXXFLAGS=$CFLAGS pip install --no-binary llama-cpp-python llama-cpp-python==0.3.36
     python -m benchmarks.speed --model mars-smollm2-135m --output assets/results/llama-cpp.json
 
 Every method answers every held-out prompt in every round, the same number of each task or skill unless
 `--prompts` says otherwise. Methods take turns prompt by prompt. llama.cpp decodes the same weights in Q8_0,
-greedily, with as many threads, compiled for this CPU; without the flags, g++ 12 drops part of its set-up of
-AMX. Its own sampler chooses the tokens, so that no logits pass through Python.
+greedily, with as many threads, compiled for this CPU; with AMX, this release's answers are not those of
+its weights. Its own sampler chooses the tokens, so that no logits pass through Python.
 """
 
 import re
