@@ -13,33 +13,33 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks import our_tables, report
+from benchmarks import documents, our_tables
 from mars_demo.core.assets import read_json
 from mars_demo.evaluation import results
 
-ROOT = report.ROOT
+ROOT = documents.ROOT
 REQUIREMENTS = (*sorted(path.name for path in ROOT.glob("requirements*.txt")), "tests/requirements.txt")
 FIGURE = re.compile(
     r"\d[\d.,]*\s?(%|×|ms\b|points?\b|tokens? per (forward|second)|times\b|minutes\b|seconds\b|MB\b)"
 )
 COMMIT = re.compile(r"`[0-9a-f]{7}`")
-TEXTS = {name: (ROOT / name).read_text("utf-8") for name in report.DOCUMENTS}
+TEXTS = {name: (ROOT / name).read_text("utf-8") for name in documents.DOCUMENTS}
 
 
 def figures() -> Iterator[str]:
     """Every measured figure stands in a generated block, or beside the commit whose result file has it."""
     used = set()
     for name, text in TEXTS.items():
-        used |= {block[2].split()[0] for block in report.BLOCK.finditer(text)}
-        if report.filled(text) != text:
-            yield f"{name}: its figures are not those of assets/results; run python -m benchmarks.report"
-        prose = re.sub(r"```.*?```", "", report.BLOCK.sub("", text), flags=re.DOTALL)
+        used |= {block[2].split()[0] for block in documents.BLOCK.finditer(text)}
+        if documents.filled(text) != text:
+            yield f"{name}: its figures are not those of assets/results; run python -m benchmarks.documents"
+        prose = re.sub(r"```.*?```", "", documents.BLOCK.sub("", text), flags=re.DOTALL)
         for part in re.split(r"\n\n|\n(?=\||- )", prose):
             found = FIGURE.search(re.sub(r"`[^`]*`", "", part))
             if found and not COMMIT.search(part):
                 yield f"{name}: the figure “{found[0]}” stands outside the generated blocks"
     if our_tables.content() != read_json("our_tables.json"):
-        yield "assets/our_tables.json: not of these result files; run python -m benchmarks.report"
+        yield "assets/our_tables.json: not of these result files; run python -m benchmarks.documents"
     for unused in benchmarks() - used:
         yield f"benchmarks/{unused}.py: no document shows its table"
 

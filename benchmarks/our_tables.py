@@ -1,6 +1,6 @@
 """The page's tables of this project's results: `assets/our_tables.json`.
 
-`python -m benchmarks.report` writes it from the results of other benchmarks: counterparts of the paper's
+`python -m benchmarks.documents` writes it from the results of other benchmarks: counterparts of the paper's
 tables, whose columns are in `assets/paper_tables.json`, speeds of single prompts, and vLLM under load. The
 cells of Table 6, whose benchmark is gone, stay as they are.
 """

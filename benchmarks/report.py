@@ -1,35 +1,18 @@
-"""The tables of the benchmarks, and rendering them into README.md, docs/ and assets/our_tables.json.
+"""The command line and the tables of the benchmarks.
 
-    python -m benchmarks.report
-
-The text between `<!-- figures: NAME -->` and `<!-- end -->` is `benchmarks.NAME.table()`; further words are
-its arguments, as in `<!-- figures: speed llama-cpp.json -->`. A benchmark is one module: `measure()`
-writes a file to assets/results/ with the command, the machine and the sample size, and `table()` renders it
-as Markdown. The lint compares documents with files.
+A benchmark is one module: `measure()` writes a file to assets/results/ with the command, the machine and
+the sample size, and `table()` renders it as Markdown.
 """
 
 import argparse
-import json
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from pathlib import Path
 from statistics import median
 
 from pandas import DataFrame
 
-from mars_demo.core.assets import ASSETS
-from mars_demo.core.limits import all_limits
 from mars_demo.core.markdown import table as markdown
 from mars_demo.evaluation import results
-
-ROOT = Path(__file__).parents[1]
-DOCUMENTS = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
-BLOCK = re.compile(r"(<!-- figures: ([\w-]+(?: [\w.-]+)*) -->\n).*?(<!-- end -->)", re.DOTALL)
-
-
-# ------------------------------------------------------------------------------------- benchmarks
 
 
 def run(measure: Callable[..., None], table: Callable[..., str], file: str, **options) -> None:
@@ -93,49 +76,3 @@ def faster(times: Sequence[float], base: Sequence[float]) -> str:
 def per_forward(row: Mapping) -> str:
     """Return the tokens per forward of a row as text."""
     return f"{row['tokens'] / row['forwards']:.2f}"
-
-
-# -------------------------------------------------------------------------------------- documents
-
-
-def filled(text: str) -> str:
-    """Return a document with its blocks rendered from the results files."""
-    return BLOCK.sub(lambda block: f"{block[1]}{content(block[2])}\n{block[3]}", text)
-
-
-def content(name: str) -> str:
-    """Return the content of a block."""
-    if name == "limits":  # without a benchmark
-        return limits()
-    module, *arguments = name.split()
-    return import_module(f"benchmarks.{module}").table(*arguments)
-
-
-def limits() -> str:
-    """Return the table of limits that an operator can set, with the defaults."""
-    return shown(
-        [
-            {
-                "variable": f"`{limit.variable}`",
-                "default": f"{limit.default}",
-                "limits": limit.about + ("" if limit.least else "; 0 switches it off"),
-            }
-            for limit in all_limits().values()
-        ]
-    )
-
-
-def main() -> None:
-    from benchmarks import our_tables  # imports this module
-
-    argparse.ArgumentParser(description="Render the tables into the documents.").parse_args()
-    rendered = json.dumps(our_tables.content(), indent=1, ensure_ascii=False) + "\n"
-    (ASSETS / "our_tables.json").write_text(rendered, encoding="utf-8")
-    for name in DOCUMENTS:
-        path = ROOT / name
-        path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
-        print(name)
-
-
-if __name__ == "__main__":
-    main()

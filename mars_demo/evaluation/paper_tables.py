@@ -1,7 +1,7 @@
 """The paper's tables, and this project's counterpart of each.
 
 `assets/paper_tables.json` has the paper's numbers and the format of each column, `assets/our_tables.json`
-the cells of our tables, which `python -m benchmarks.report` writes, and of further tables of the page.
+the cells of our tables, which `python -m benchmarks.documents` writes, and of further tables of the page.
 """
 
 from collections.abc import Sequence

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import report
+from benchmarks import documents
 from mars_demo.core.assets import read_json
 from mars_demo.core.names import BUNDLED
 
@@ -32,7 +32,7 @@ def test_an_answer_is_compared_with_its_entry(entry, answer, complaint):
 
 
 def test_every_entry_says_what_is_right_and_documents_show_the_further_ones():
-    texts = "\n".join((report.ROOT / name).read_text("utf-8") for name in report.DOCUMENTS)
+    texts = "\n".join((documents.ROOT / name).read_text("utf-8") for name in documents.DOCUMENTS)
     apps = {entry["prompt"] for entry in read_json("prompts.json")}
     for entry in examples.ENTRIES:
         assert ("answer" in entry) != ("includes" in entry), entry["prompt"]
