@@ -22,10 +22,10 @@ from functools import cache
 from pathlib import Path
 
 from mars_demo.core.assets import read_json
+from mars_demo.core.loops import is_loop
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.models.load import load_checkpoint
-from mars_demo.training.distillation import is_loop
 
 TAU = Request.tau
 FAST = 2  # tokens per forward

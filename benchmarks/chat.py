@@ -24,9 +24,9 @@ from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.runtime.engine import Engine
+from mars_demo.recipes import distillation
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.tasks import instructions
-from mars_demo.training import distillation
 
 FILE = "chat.json"
 MAX_NEW_TOKENS = 192

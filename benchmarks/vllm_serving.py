@@ -23,8 +23,8 @@ from mars_demo.core.assets import ASSETS, read_json
 from mars_demo.evaluation import results
 from mars_demo.evaluation.task_sets import questions
 from mars_demo.models.load import outline
+from mars_demo.recipes import distillation
 from mars_demo.serving import vllm_server
-from mars_demo.training import distillation
 
 FILE = "vllm-serving.json"
 CONCURRENCY = {1: 6, 4: 8, 8: 16, 16: 16, 32: 32}  # requests at once, and in all

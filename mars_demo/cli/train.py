@@ -17,7 +17,7 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import card
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
-from mars_demo.training import distillation
+from mars_demo.recipes import distillation
 from mars_demo.training.adapters import add_adapters
 from mars_demo.training.bar import train
 from mars_demo.training.config import OBJECTIVES, MarsConfig

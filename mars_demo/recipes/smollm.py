@@ -22,8 +22,8 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import LICENSE, card
 from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint
+from mars_demo.recipes import distillation
 from mars_demo.tasks import instructions
-from mars_demo.training import distillation
 from mars_demo.training.bar import train
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.metrics import duration, logged

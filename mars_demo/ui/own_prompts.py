@@ -11,6 +11,7 @@ from pydantic_core import from_json
 from mars_demo.core import fields
 from mars_demo.core.acceptance import TAU
 from mars_demo.core.limits import refuse_long
+from mars_demo.core.loops import is_loop
 from mars_demo.core.messages import user
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import prepare
@@ -19,7 +20,6 @@ from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
 from mars_demo.evaluation.sweep import grid, outcome
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.training.distillation import is_loop
 from mars_demo.ui.racing import decode, race
 
 NAME, TITLE = "own", "your prompts"

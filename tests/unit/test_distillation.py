@@ -8,11 +8,12 @@ import torch
 from greedy import generate
 
 from mars_demo import cli, tasks
+from mars_demo.core.loops import is_loop
 from mars_demo.core.names import CHAT
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.load import load_checkpoint
-from mars_demo.recipes import smollm
-from mars_demo.training import corpus, distillation
+from mars_demo.recipes import distillation, smollm
+from mars_demo.training import corpus
 
 
 def prompts(count: int) -> list[str]:
@@ -113,9 +114,9 @@ def test_the_chat_recipe_runs_at_a_small_scale_and_resumes(tmp_path, monkeypatch
 
 
 def test_looping_answers_are_recognized():
-    assert distillation.is_loop("Start. " + "I like it very much indeed. " * 3 + "End.")
-    assert not distillation.is_loop("I like it very much indeed. I like it very much indeed. Do you?")
-    assert not distillation.is_loop("12, 12, 12, 12, 12, 12")  # short repeats occur in lists and tables
+    assert is_loop("Start. " + "I like it very much indeed. " * 3 + "End.")
+    assert not is_loop("I like it very much indeed. I like it very much indeed. Do you?")
+    assert not is_loop("12, 12, 12, 12, 12, 12")  # short repeats occur in lists and tables
 
 
 def test_made_prompts_are_many_and_whole():

@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import random
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from tqdm import tqdm
 
 from mars_demo import tasks
 from mars_demo.core.assets import read_json
+from mars_demo.core.loops import is_loop
 from mars_demo.core.messages import Encoded
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
@@ -25,7 +25,6 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.serving.decode_batch import finished
 
 MAX_PROMPT = 128  # tokens of a question
-_LOOP = re.compile(r"(.{24,}?)\1\1", re.DOTALL)
 
 
 def prompts_from(source: str, seed: int = 0) -> Iterator[str]:
@@ -139,11 +138,6 @@ def _key(talk: str | list[Message]) -> str:
     """Return the words of a prompt or conversation in lower case, by which it is recognized."""
     text = talk if isinstance(talk, str) else "\n".join(message["content"] for message in talk)
     return " ".join(text.lower().split())
-
-
-def is_loop(text: str) -> bool:
-    """Return whether a passage of the text repeats three times in a row."""
-    return _LOOP.search(text) is not None
 
 
 def write(
