@@ -19,7 +19,7 @@ from mars_demo.evaluation.task_sets import MOST
 from mars_demo.models.load import load_checkpoint
 
 FILE = "frontier.json"
-SETS = {TINY: ("worlds", 480), CHAT: ("skills", 272)}  # with the most prompts
+SETS = {TINY: ("tasks", 480), CHAT: ("skills", 272)}  # with the most prompts
 SIZE = 32  # sequences of a batch; on two cores more are hardly faster
 LARGEST = 300_000  # characters of a sweep; a longer one leaves out wrong answers
 

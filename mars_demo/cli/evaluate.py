@@ -25,9 +25,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help="task names; tasks or skills for all (default: tasks)",
     )
-    parser.add_argument(
-        "--taus", default=",".join(map(str, accuracy.TAUS)), metavar="T,T", help="τ, for modes that use it"
-    )
+    parser.add_argument("--taus", default="1,0.95,0.9", metavar="T,T", help="τ, for modes that use it")
     parser.add_argument("--limit", type=int, default=40, metavar="N", help="prompts per task")
     parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to a file")
 

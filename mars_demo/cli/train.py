@@ -13,6 +13,7 @@ import torch
 from transformers import HfArgumentParser
 
 from mars_demo.cli.output import notice
+from mars_demo.core.modes import objectives
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import card
 from mars_demo.models.load import load_checkpoint
@@ -20,7 +21,7 @@ from mars_demo.models.mask_token import ensure_mask
 from mars_demo.recipes import distillation
 from mars_demo.training.adapters import add_adapters
 from mars_demo.training.bar import train
-from mars_demo.training.config import OBJECTIVES, MarsConfig
+from mars_demo.training.config import MarsConfig
 from mars_demo.training.metrics import logged, tokens_per_second
 from mars_demo.training.trainer import MarsTrainer
 
@@ -54,7 +55,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", required=True, help="bundled name, folder, GGUF file or hub id")
     defaults = {field.name: field.default for field in fields(MarsConfig)}
     parser.add_argument(
-        "--objective", choices=OBJECTIVES, default=defaults["objective"], help="training objective"
+        "--objective", choices=objectives(), default=defaults["objective"], help="training objective"
     )
     for option, (field, kind, value, about) in OPTIONS.items():
         settings = {"type": kind, "metavar": value} if kind else {"action": "store_true"}

@@ -5,14 +5,11 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from mars_demo import tasks
-from mars_demo.core.acceptance import TAU
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, is_right
 from mars_demo.models.checkpoint import Checkpoint
-
-TAUS = (1.0, TAU, 0.9)
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ def _summed(task: str, tau: float | None, n: int, accuracy: float, parts: Sequen
 def evaluate(
     checkpoint: Checkpoint,
     request: Request,
-    taus: Sequence[float] = TAUS,
+    taus: Sequence[float],
     names: Sequence[str] | None = None,
     limit: int = 40,
 ) -> Iterator[Row]:

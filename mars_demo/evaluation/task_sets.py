@@ -11,9 +11,8 @@ from mars_demo.tasks import instructions
 MOST = 2000  # prompts per task set
 MAX_NEW_TOKENS = 160  # the longest worked answer of a task has under 100, of a skill under 150
 INSTRUCTIONS = "instructions"
-FAMILIES = {"worlds": tasks.TASKS, "skills": tasks.SKILLS}
 TITLES = {  # of the task sets
-    "worlds": "all tasks",
+    "tasks": "all tasks",
     **{task.name: task.title for task in tasks.TASKS.values()},
     "skills": "all skills",
     **{task.name: task.title for task in tasks.SKILLS.values()},
@@ -50,7 +49,7 @@ def questions(name: str, limit: int) -> list[Question]:
         # Spaced evenly over the list, whose neighbours are alike.
         chosen = (every[number * len(every) // count] for number in range(count))
         return [Question(one.prompt, lambda run, one=one: one.holds(run.text)) for one in chosen]
-    if family := FAMILIES.get(name):
+    if family := tasks.FAMILIES.get(name):
         examples = tasks.mixed(-(-limit // len(family)), [*family])[:limit]
     else:
         examples = tasks.held_out(name, limit)

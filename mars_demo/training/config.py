@@ -7,10 +7,10 @@ from typing import Any
 
 from transformers import TrainingArguments
 
+from mars_demo.core.modes import objectives
 from mars_demo.models.device import best, multiplies_bfloat16
 from mars_demo.training.two_streams import SLOT_DECAY
 
-OBJECTIVES = ("ar", "mars", "block-diffusion")
 ATTENTIONS = ("flex", "sdpa")
 
 
@@ -83,8 +83,10 @@ class MarsConfig(TrainingArguments):
         super().__post_init__()
 
     def _check_ranges(self) -> None:
-        if self.objective not in OBJECTIVES:
-            raise ValueError(f"Unknown objective {self.objective!r}. Choose from {', '.join(OBJECTIVES)}.")
+        if self.objective not in objectives():
+            raise ValueError(
+                f"Unknown objective {self.objective!r}. Choose from {', '.join(objectives())}."
+            )
         if self.attention not in (None, *ATTENTIONS):
             raise ValueError(f"Unknown attention {self.attention!r}. Choose from {', '.join(ATTENTIONS)}.")
         if not 2 <= self.block_size <= 32:

@@ -17,7 +17,7 @@ from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
-from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
+from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Outcome, Point, Setting
 from mars_demo.evaluation.sweep import grid, outcome
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.ui.racing import decode, race
@@ -25,7 +25,6 @@ from mars_demo.ui.racing import decode, race
 NAME, TITLE = "own", "your prompts"
 MOST = 50  # prompts
 CRITERION = "probability"  # the paper's
-TAUS = (0.99, TAU, 0.9)
 JUDGED = Setting("mars", CRITERION, TAU)  # the setting of the verdict
 MAX_NEW_TOKENS = Request.max_new_tokens  # as in the Race tab
 WARM_TOKENS = 2
@@ -118,7 +117,7 @@ def races(checkpoint: Checkpoint, prompts: dict[int, Prompt]) -> Iterator[tuple[
     Raises:
         ValueError: if the checkpoint has no τ, or a prompt does not fit; the message names the line.
     """
-    settings = grid(checkpoint, [CRITERION], TAUS)
+    settings = grid(checkpoint, [CRITERION], TAUS[:3])
     for line, one in prompts.items():
         with _named(line):
             prepare(checkpoint, [user(one.prompt)], AR.request(MAX_NEW_TOKENS).fitted(checkpoint))

@@ -67,7 +67,7 @@ def test_the_grid_has_the_settings_of_a_mars_model(mars_tiny):
 
 
 def test_tasks_alternate_and_a_smaller_set_begins_a_larger_one():
-    prompts = [question.prompt for question in questions("worlds", 26)]
+    prompts = [question.prompt for question in questions("tasks", 26)]
     turns = [example.prompt for example in tasks.mixed(3)]
     assert prompts == turns[:26] and len(set(prompts)) == 26
     for name in tasks.TASKS:
@@ -203,5 +203,5 @@ def test_impossible_sweeps_are_refused(mars_tiny, ar_tiny):
         grid(ar_tiny, CRITERIA, LOW)
     with pytest.raises(ValueError, match="30.*12"):
         grid(mars_tiny, CRITERIA, [number / 100 for number in range(10, 40)])
-    with pytest.raises(ValueError, match="chess.*worlds, word-problems, .*, instructions"):
+    with pytest.raises(ValueError, match="chess.*tasks, word-problems, .*, instructions"):
         next(sweep(mars_tiny, "chess", LIMIT, CRITERIA, LOW, size=4))
