@@ -100,6 +100,7 @@ class Request:
         Raises:
             ValueError: if the checkpoint does not support the request.
         """
+        # 1. The mode decides which windows are possible: without one, the checkpoint's first mode.
         request = replace(self, mode=self.mode or checkpoint.modes[0])
         request._check_mode(checkpoint)
         largest = request.rules.largest_window(checkpoint.block_size)
@@ -110,7 +111,9 @@ class Request:
                 f"A window of {self.window} slots does not fit mode {request.mode} of {checkpoint.name}; "
                 f"it allows {allowed}."
             )
+        # 2. Groups save forwards and cost positions, which are cheap on a GPU only.
         linear = checkpoint.device.type == "cpu" if self.linear is None else self.linear
+        # 3. A given window is fixed; otherwise it adapts where forwards have been timed.
         adaptive = self.adaptive and self.window is None and request.rules.paced and bool(checkpoint.costs)
         return replace(request, window=window, linear=linear, adaptive=adaptive)
 

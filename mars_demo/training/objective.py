@@ -59,16 +59,20 @@ class Objective:
         batch: on the host, where all indices are computed, so that it does not wait for a GPU.
         totals: [2] divisors of the terms; `batch.totals` if None, or the sum over the batches of a step.
         """
-        is_target = batch.targets != IGNORE  # logits only where a loss needs them
+        # 1. One forward over both streams; hidden states only where a loss needs logits.
+        is_target = batch.targets != IGNORE
         hidden = _hidden(model, batch.positions)[to_device(_places(is_target), model.device)]
         send = partial(to_device, device=hidden.device)
         of_targets = (batch.targets, batch.weights, batch.slots, batch.is_clean, batch.sft, batch.taught)
         ids, weights, slots, is_clean, sft, taught = (values[is_target] for values in of_targets)
+        # 2. Everything below is per target, [targets], in the order of `hidden`.
         zeros = partial(weights.new_zeros, device=hidden.device)
         losses = {"loss": zeros(()), "slots": zeros((MAX_SLOTS, 3))}
         clean_total, noisy_total = send(batch.totals if totals is None else totals)
         if self.reference:
             losses["reference"] = zeros(())
+        # 3. The head's loss term by term: a term without targets is left out, and `taught` targets are the
+        #    clean ones with a distribution of the reference.
         for name, chosen, factors, total in (
             ("clean", is_clean & ~taught, self.sft_weight * sft, clean_total),
             ("clean", taught, self.sft_weight * sft, clean_total),
@@ -77,6 +81,7 @@ class Objective:
             if not chosen.any():
                 continue
             teacher = self._teacher(batch, total) if chosen is taught else None
+            # Weights are divided before the sum, so that parts of a step add up to the mean of the whole.
             shares = send(weights[chosen]) / total
             part = head.in_parts(
                 model.get_output_embeddings(),

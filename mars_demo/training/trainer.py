@@ -168,6 +168,8 @@ class MarsTrainer(Trainer):
 
         num_items_in_batch: [2] divisors of the clean and noisy terms; those of the batch alone if None.
         """
+        # The objective calls the inner model in parts, but DDP and FSDP act on calls of the wrapped one.
+        # So it runs as one forward of that one, and gradients are reduced and weights gathered once.
         inner = self.accelerator.unwrap_model(model)
         compute = partial(self.objective, plain(inner), inputs, num_items_in_batch)
         with self.accelerator.autocast():

@@ -26,8 +26,10 @@ def strategy(answer: Answer, request: Request) -> Strategy:
     draft: list[Reading] = []
     while not answer.stop:
         new, guesses, masks = answer.begin(), [d.token for d in draft], min(pace.masks, answer.room - 1)
+        # 1. One forward verifies the drafts of the last pass and computes masks for the next ones.
         layout = layouts.verification(new, guesses, masks, mask_id, answer.cached, request.linear)
         readings = yield Forward(layout, first=len(new) - 1)
+        # 2. Accept the drafts that equal the model's own choices, and its own choice after them.
         checked = len(draft)
         own = readings[: checked + 1]
         verified = count_verified(guesses, own)
@@ -35,6 +37,8 @@ def strategy(answer: Answer, request: Request) -> Strategy:
         pace.saw(*((verified, checked) if predicted else (0, 0)))
         accepted = [replace(slot, source=d.source) for slot, d in zip(own[:verified], draft)]
         accepted.append(own[verified])
+        # 3. Read the next drafts from the masks after exactly the accepted text; a linear layout has none
+        #    after a rejected draft.
         if request.linear and verified < checked:
             draft = []
         else:
@@ -42,6 +46,7 @@ def strategy(answer: Answer, request: Request) -> Strategy:
             draft = marked(readings[group : group + masks], "mask")
         draft = lookup.next_draft(accepted, draft, checked)
         draft = draft[: max(0, answer.room - len(accepted) - 1)]
+        # 4. Keep the new tokens and the verified drafts in the cache.
         yield answer.step(
             [*accepted, *draft],
             verified + 1,

@@ -23,9 +23,11 @@ def strategy(answer: Answer, request: Request) -> Strategy:
         most = min(request.window, answer.room) - 1 if several(threshold) else 0
         masks = min(pace.masks, most)
         layout = layouts.window(new, masks, answer.checkpoint.mask_id, answer.cached)
+        # Pause until the caller sends the readings of this forward.
         readings = yield Forward(layout, first=len(new) - 1)
         scores = [reading.score for reading in readings]
         count = accepted(scores, threshold)
         pace.saw(count - 1, masks)
         slots = [readings[0], *marked(readings[1:], "mask")]
+        # Keep the new tokens in the cache, not the masks; accepted slots are new in the next forward.
         yield answer.step(slots, count, len(new), positions=layout.ids.shape[1], tau=threshold)

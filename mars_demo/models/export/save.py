@@ -75,6 +75,7 @@ def _save_code(output: Path, block_size: int) -> None:
     for folder, sources in CARRIED.items():
         (output / folder).mkdir(exist_ok=True)
         for source in sources:
+            # The same sources, not copies of them: only the place that they import from differs.
             code = re.sub(r"from mars_demo\.(?:\w+\.)*", "from .", source.read_text(encoding="utf-8"))
             (output / folder / source.name).write_text(code, encoding="utf-8")
     flags = yaml.safe_dump(vllm_plugin.flags(PLUGIN, block_size), sort_keys=False)
