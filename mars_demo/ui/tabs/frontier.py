@@ -113,25 +113,29 @@ def measure(
     model: str, tasks: str, limit: float, taus: str, criteria: list[str], pasted: str, knobs: Knobs
 ) -> Iterator[tuple]:
     """Sweep in the background; yield the growing frontier, a choice of points, its source, and progress."""
-    if tasks == own_prompts.NAME:
-        start = partial(own_prompts.races, prompts=own_prompts.parse(pasted or ""))
-    else:
-        swept = {"tasks": tasks, "limit": int(limit), "criteria": criteria, "taus": parse_taus(taus or "")}
-        start = partial(sweep, **swept, size=ROWS)
     said, still = 0.0, [gr.skip()] * 3
-    with closing(_swept(model, start, knobs)) as steps:
+    with closing(_swept(model, _measurement(tasks, limit, taus, criteria, pasted), knobs)) as steps:
         for step in steps:
+            if step is WAITING and knobs.stopped:
+                message = "Stopped."
+                break
             frontier, message = (None, WAITS) if step is WAITING else step
             if frontier:
-                choice = _points(frontier, is_new=not frontier.points)
-                yield frontier, choice, about(frontier), message
+                yield frontier, _points(frontier, is_new=not frontier.points), about(frontier), message
             elif step is WAITING or time.monotonic() - said > EVERY:
                 said = time.monotonic()
                 yield *still, message
-            if step is WAITING and knobs.stopped:
-                yield *still, "Stopped."
-                return
     yield *still, message
+
+
+def _measurement(
+    tasks: str, limit: float, taus: str, criteria: list[str], pasted: str
+) -> Callable[[Checkpoint], Iterator[tuple[Frontier, str]]]:
+    # Wrong settings are refused here, before the sweep waits for its turn.
+    if tasks == own_prompts.NAME:
+        return partial(own_prompts.races, prompts=own_prompts.parse(pasted or ""))
+    settings = {"tasks": tasks, "limit": int(limit), "criteria": criteria, "taus": parse_taus(taus or "")}
+    return partial(sweep, **settings, size=ROWS)
 
 
 def about(frontier: Frontier) -> str:
