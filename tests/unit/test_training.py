@@ -285,7 +285,7 @@ def test_packed_batches_of_workers_train_with_constant_shapes(tmp_path, tokenize
 @pytest.mark.parametrize(
     "changed, fact",
     [
-        ({"objective": "magic"}, "ar, mars, block-diffusion"),
+        ({"objective": "magic"}, "mars, ar, block-diffusion"),
         ({"block_size": 1}, "2.*32"),
         ({"max_steps": 0}, "0"),
         ({"minutes": 0.0}, "0"),
