@@ -5,7 +5,7 @@ import sys
 
 os.environ.setdefault("HF_HUB_DISABLE_XET", "1")  # a download with Xet could not be cancelled
 
-from mars_demo.ui import endpoint, options
+from mars_demo.ui import options
 from mars_demo.ui.hosting import published
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.page import build
@@ -16,5 +16,4 @@ MODELS.serve(chosen, published.NAMES if is_program and options.is_own_machine(ch
 demo = build()
 
 if is_program:
-    more = endpoint.settings() if chosen.endpoint else {}
-    demo.launch(**more, server_name=chosen.host, server_port=chosen.port, share=chosen.share)
+    demo.launch(server_name=chosen.host, server_port=chosen.port, share=chosen.share)

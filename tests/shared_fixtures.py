@@ -10,13 +10,13 @@ from gate import Gate
 from playwright.sync_api import sync_playwright
 from random_models import ARCHITECTURES, publish, random_model
 from transformers import AutoTokenizer
-from web import client, serving
+from web import serving
 
 from mars_demo.core.assets import ASSETS
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.pool import Pool
-from mars_demo.serving.servers import Servers
+from mars_demo.serving.endpoint import Endpoint
 from mars_demo.ui.hosting.published import NAMES
 from mars_demo.ui.hosting.registry import MODELS
 
@@ -74,27 +74,21 @@ def published_hub(tmp_path, tokenizer, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def servers():
-    return Servers(Pool(["mars-tiny", "ar-tiny"], device="cpu"), size=2)
+def endpoint():
+    return Endpoint(Pool(["mars-tiny", "ar-tiny"], device="cpu"))
 
 
 @pytest.fixture(scope="module")
-def url(servers):
+def url(endpoint):
     """Yield the URL of an endpoint with two models, of which the first is loaded."""
-    with serving(servers) as url:
-        messages = [{"role": "user", "content": "Hi"}]
-        client(url).chat.completions.create(model="mars-tiny", messages=messages, max_tokens=1)
+    endpoint.pool.load()
+    with serving(endpoint) as url:
         yield url
 
 
-@pytest.fixture(scope="module")
-def server(url, servers):
-    return servers._servers["mars-tiny"]
-
-
 @pytest.fixture
-def gate(server):
+def gate(url, endpoint):
     """Hold all forwards until a test releases them."""
-    gate = Gate(server.checkpoint.model.base_model, free=0)
+    gate = Gate(endpoint.pool.load().model.base_model, free=0)
     yield gate
     gate.remove()

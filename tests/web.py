@@ -11,17 +11,16 @@ from typing import Any
 
 import openai
 
-from mars_demo.serving.servers import Servers
-from mars_demo.serving.web_server import WebServer, listening
+from mars_demo.serving.endpoint import Endpoint, WebServer, listening
 
 HANG_GUARD = 300  # seconds
 
 
 @contextmanager
-def serving(servers: Servers, origins: Sequence[str] = ()) -> Iterator[str]:
+def serving(endpoint: Endpoint, origins: Sequence[str] = ()) -> Iterator[str]:
     """Run the server and yield its URL. origins: as for `WebServer`."""
     with listening("127.0.0.1", 0) as place:
-        server = WebServer(servers, origins)
+        server = WebServer(endpoint, origins)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]}, daemon=True)
         thread.start()
         try:

@@ -20,7 +20,7 @@ PROGRAM = "python -m mars_demo"
 COMMANDS = {  # for each command: what it does, and the arguments of an example
     "generate": ("answer a prompt", '"Sort 31, 47 and 15" --model mars-tiny --mode lossless'),
     "chat": ("chat with a model in the terminal", "--model mars-smollm2-135m --tau 0.9"),
-    "serve": ("run an OpenAI-compatible HTTP endpoint", "--model mars-tiny --tau 0.8-1"),
+    "serve": ("run an OpenAI-compatible HTTP endpoint", "--model mars-tiny --port 8000"),
     "train": ("train a checkpoint further", "--base ar-tiny --minutes 10 --output my-model"),
     "evaluate": (
         "measure accuracy and tokens per forward on held-out prompts",

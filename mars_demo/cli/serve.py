@@ -7,12 +7,9 @@ from contextlib import suppress
 from mars_demo.cli import loading
 from mars_demo.cli.output import notice
 from mars_demo.core import background, limits
-from mars_demo.core.acceptance import TAU
 from mars_demo.core.names import DENSE, DTYPE, bundled, locate
 from mars_demo.models.pool import Pool
-from mars_demo.serving.endpoint import PREFIX
-from mars_demo.serving.servers import Servers
-from mars_demo.serving.web_server import WebServer, listening
+from mars_demo.serving.endpoint import PREFIX, Endpoint, WebServer, listening
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +34,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=("own", "vllm"),
         default="own",
-        help="own, or vllm: one model for many users, lossless unless a request or --tau says otherwise",
+        help="own: requests take turns; vllm: one model for many users, in batches (default: own)",
     )
     parser.add_argument("--host", default="127.0.0.1", metavar="HOST", help="interface to listen on")
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="port; 0: any free one")
@@ -54,32 +51,29 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--size",
         type=int,
         metavar="N",
-        help="requests that share a forward (default: 8; vllm: 64)",
+        help="vllm: requests that share a forward (default: 64)",
     )
     parser.add_argument(
         "--tau",
         metavar="T|LOW-HIGH",
-        help=f"τ of requests that name none (default: {TAU}); LOW-HIGH: lower under load",
+        help="vllm: τ of requests that name none; LOW-HIGH: lower under load (default: lossless)",
     )
     parser.add_argument("more", nargs="*", metavar="-- FLAGS", help="further flags of vLLM")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    if arguments.size is not None and arguments.size < 1:
-        raise ValueError(f"--size must be at least 1, not {arguments.size}.")
     if not 0 <= arguments.port <= 65535:
         raise ValueError(f"--port must be from 0 to 65535, not {arguments.port}.")
     if arguments.engine == "vllm":
         sys.exit(_run_vllm(arguments))
-    if arguments.more:
-        raise ValueError(f"Only --engine vllm takes further flags, such as {arguments.more[0]}.")
+    if arguments.more or {arguments.size, arguments.tau} != {None}:
+        raise ValueError("Only --engine vllm takes --size, --tau and further flags.")
     limits.check()
     names = arguments.models or bundled()
     for name in names:
         locate(name)  # fail now and not at the first request
     pool = Pool(names, arguments.device, arguments.dtype, arguments.block_size)
-    servers = Servers(pool, arguments.size or 8, _tau(arguments.tau or str(TAU)))
-    server = WebServer(servers, arguments.origins)
+    server = WebServer(Endpoint(pool), arguments.origins)
     with listening(arguments.host, arguments.port) as bound:
         background.start(pool.load_all)
         url = f"http://{arguments.host}:{bound.getsockname()[1]}{PREFIX}"
@@ -91,6 +85,9 @@ def _run_vllm(arguments: argparse.Namespace) -> int:
     """Run vLLM's server; return its exit status."""
     from mars_demo.serving import vllm_server  # imports transformers
 
+    size = 64 if arguments.size is None else arguments.size
+    if size < 1:
+        raise ValueError(f"--size must be at least 1, not {size}.")
     if len(arguments.models or ()) > 1:
         raise ValueError("vLLM serves one model per process; name one --model.")
     if arguments.device is not None or arguments.dtype not in DENSE:
@@ -102,7 +99,7 @@ def _run_vllm(arguments: argparse.Namespace) -> int:
     return vllm_server.run(
         (arguments.models or bundled())[0],
         arguments.block_size,
-        arguments.size or 64,
+        size,
         low if low == high else [low, high],
         [*own, *arguments.more],
     )

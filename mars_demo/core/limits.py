@@ -41,8 +41,7 @@ class Limits:
 
     prompt = Limit(20_000, "characters of a prompt, or of a conversation with its system prompt")
     answer = Limit(1024, "tokens of an answer", least=NEW_TOKENS)
-    tokens = Limit(4096, "tokens of a conversation and its answer over HTTP; sets the size of the KV cache")
-    races = Limit(64, "concurrent races; more visitors wait in the queue")
+    races = Limit(64, "concurrent races, or requests to the endpoint; more visitors wait in the queue")
     waiting = Limit(200, "visitors in a queue; more are asked to come back later")
     race_seconds = Limit(300, "seconds until a race is stopped, including pauses")
     record = Limit(8, "MiB of a record that a visitor loads onto the stage")

@@ -14,10 +14,9 @@ import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 from transformers import (
     LogitsProcessorList,
@@ -26,7 +25,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from mars_demo.core.fields import Seed, Temperature, TopP, parameter
+from mars_demo.core.fields import Seed, Temperature, TopK, TopP, parameter
 
 COLDEST = 0.01  # below this temperature, decoding is greedy: sampling would only add rounding errors
 
@@ -41,9 +40,7 @@ class Sampling:
 
     temperature: float = parameter(1.0, Temperature, "sampling temperature, which divides the logits")
     top_p: float = parameter(1.0, TopP, "sample from the smallest set of tokens with probability X")
-    top_k: int = parameter(
-        0, Annotated[int, Field(ge=0)], "sample from the N most probable tokens; 0: from all"
-    )
+    top_k: int = parameter(0, TopK, "sample from the N most probable tokens; 0: from all")
     seed: int = parameter(0, Seed, "seed of sampling")
 
     def __post_init__(self):

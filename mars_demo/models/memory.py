@@ -6,11 +6,11 @@ import psutil
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from mars_demo.core.limits import LIMITS
 from mars_demo.models.architectures import head_width
 
 MEMORY = "There is not enough memory for this. Use a shorter prompt or a smaller model."
 
+TEXT = 4096  # tokens of a long conversation and its answer
 # Parts of torch's messages on a CPU, where it has no exception type for lack of memory.
 _SHORT = ("can't allocate memory", "std::bad_alloc", "could not create a primitive")
 
@@ -24,7 +24,7 @@ def needed(model: PreTrainedModel, device: str, dtype: torch.dtype) -> int:
     model: on any device, also without values.
     """
     sizes = [weight.numel() for weight in model.parameters()]
-    texts = 0 if torch.device(device).type == "cpu" else cache_size(model.config, dtype, 2 * LIMITS.tokens)
+    texts = 0 if torch.device(device).type == "cpu" else cache_size(model.config, dtype, 2 * TEXT)
     # While the largest tensor is dequantized or converted, it exists twice, at most in float32.
     return sum(sizes) * dtype.itemsize + max(sizes) * 4 + texts
 

@@ -44,23 +44,6 @@ class Batch:
         self.positions = self.forwards = 0
         self.seconds = 0.0
 
-    def drop(self, sequence: BatchSequence) -> None:
-        """Remove an unfinished sequence from the queue or free its slot."""
-        if sequence in self.waiting:
-            self.waiting.remove(sequence)
-        else:
-            self._leave(sequence)
-
-    def _admit(self) -> None:
-        if self._continuous or not self.active:
-            while self.waiting and len(self.active) < self.size:
-                self.active.append(self.waiting.popleft())
-                self.active[-1].started = time.perf_counter()
-
-    def _leave(self, sequence: BatchSequence) -> None:
-        self.active.remove(sequence)
-        self._cache.clear(sequence)
-
     def _scheduled(self, forwards: dict[BatchSequence, Forward]) -> dict[BatchSequence, Forward]:
         """Return the forwards whose turn it is.
 
@@ -77,55 +60,28 @@ class Batch:
         """Return the positions of these forwards run as one, padding included."""
         return len(forwards) * max((f.layout.ids.shape[1] for f in forwards), default=0)
 
-    def step(self) -> list[tuple[BatchSequence, Pass | Exception]]:
-        """Run the next forward in its own turn and return the sequences it advanced with their passes.
-
-        A failed sequence has left; its error stands in for its pass. If the forward itself fails, so do all
-        sequences in the slots.
-        """
-        self._admit()
-        active = list(self.active)
-        try:
-            with SCHEDULER.turn():
-                return self._step()
-        except Exception as error:
-            for sequence in list(self.active):
-                self._leave(sequence)
-            return [(sequence, error) for sequence in active]
-
-    def _step(self) -> list[tuple[BatchSequence, Pass | Exception]]:
-        # If every block is full, one forward commits them all.
-        computing = [sequence for sequence in self.active if not sequence.full] or list(self.active)
-        started = time.perf_counter()
-        forwards, moved = {}, []
-        for sequence in computing:
-            try:
-                forwards[sequence] = sequence.next_forward()
-            except Exception as error:
-                self._leave(sequence)
-                moved.append((sequence, error))
-        if not forwards:
-            return moved
-        forwards = self._scheduled(forwards)
-        readings = _read_all(self._cache.forward(forwards), forwards)
-        self.seconds += time.perf_counter() - started
+    def step(self) -> list[tuple[BatchSequence, Pass]]:
+        """Run the next forward in its own turn and return the sequences it advanced with their passes."""
+        if self._continuous or not self.active:
+            while self.waiting and len(self.active) < self.size:
+                self.active.append(self.waiting.popleft())
+        with SCHEDULER.turn():
+            started = time.perf_counter()
+            # A sequence with a full block waits. Once every block is full, one forward commits them all:
+            # it accepts no token, so no sequence moves.
+            computing = [sequence for sequence in self.active if not sequence.full] or self.active
+            forwards = self._scheduled({sequence: sequence.next_forward() for sequence in computing})
+            readings = _read_all(self._cache.forward(forwards), forwards)
+            self.seconds += time.perf_counter() - started
         self.forwards += 1
         self.positions += self._padded(forwards.values())
-        for sequence, own in readings.items():
-            if step := self._take(sequence, own):
-                moved.append((sequence, step))
+        steps = [(sequence, sequence.take(own)) for sequence, own in readings.items()]
+        moved = [(sequence, step) for sequence, step in steps if step]
+        for sequence, step in moved:
+            if step.stop:
+                self.active.remove(sequence)
+                self._cache.clear(sequence)
         return moved
-
-    def _take(self, sequence: BatchSequence, readings: list[Reading]) -> Pass | Exception | None:
-        """Pass its readings to a sequence, which leaves after its last pass or on an error."""
-        try:
-            step = sequence.take(readings)
-        except Exception as error:
-            self._leave(sequence)
-            return error
-        if step is not None and step.stop:
-            self._leave(sequence)
-        return step
 
 
 def _read_all(logits: Tensor, forwards: dict[BatchSequence, Forward]) -> dict[BatchSequence, list[Reading]]:

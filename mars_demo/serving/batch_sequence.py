@@ -72,7 +72,6 @@ class BatchSequence:
         self.run, self.request = Run(settings), request
         self.cache, self.cache_block = cache, cache_block
         self.next: Forward | None = None
-        self.started: float | None = None  # when it got a batch slot, by `time.perf_counter`
 
     @property
     def full(self) -> bool:

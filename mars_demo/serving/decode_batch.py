@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Self
 
 from mars_demo.core.messages import Encoded
+from mars_demo.core.schedule import COMMIT, COMPUTE, FREE, WAIT, Schedule
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.serving.batch import Batch, columns
 from mars_demo.serving.batch_sequence import CACHE_BLOCK, BatchSequence, fitted
-from mars_demo.show.schedules import COMMIT, COMPUTE, FREE, WAIT, Schedule
 
 TITLES = {
     "ragged": "Per-sequence cache",
@@ -56,17 +56,9 @@ class Decoding:
 
 
 def _steps(batch: Batch) -> Iterator[list[tuple[BatchSequence, Pass]]]:
-    """Run forwards until all sequences have ended; yield those that each advanced with their passes.
-
-    Raises:
-        Exception: the first error of a sequence, which ends the batch.
-    """
+    """Run forwards until all sequences have ended; yield those that each advanced with their passes."""
     while batch.waiting or batch.active:
-        moved = batch.step()
-        for _, step in moved:
-            if isinstance(step, Exception):
-                raise step
-        yield moved
+        yield batch.step()
 
 
 def decode_batch(

@@ -1,162 +1,196 @@
-"""The OpenAI-compatible HTTP endpoint: `/v1/models` and `/v1/chat/completions`.
+"""The OpenAI-compatible HTTP endpoint: `/v1/models`, `/v1/chat/completions` and `/health`.
 
-`/metrics` and `/health` are beside `/v1`.
-
-Its routes belong before those of any web server. Forwards run in threads; the rest runs on the event loop
-of that web server.
+Each request is a run of its own, whose forwards take turns with those of the others.
 """
 
-from __future__ import annotations
-
-import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+import re
+import socket
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from weakref import WeakSet
 
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import Route
 
 from mars_demo.core.limits import LIMITS
+from mars_demo.core.trace import Pass, Run
+from mars_demo.decoding.decode import decode
 from mars_demo.models.memory import MEMORY, is_short
+from mars_demo.models.pool import Pool
 from mars_demo.serving.chat_body import ChatBody
 from mars_demo.serving.completion import Completion
-from mars_demo.serving.refusal import Refusal
-from mars_demo.serving.servers import Servers
 
 PREFIX = "/v1"
-BODY_SECONDS = 30  # time limit for receiving a request's body
+TYPES = {404: "not_found_error", 429: "rate_limit_error"}
+ORIGIN = re.compile(r"\*|https?://[a-z0-9.-]+(:\d+)?|https?://\[[0-9a-f:]+\](:\d+)?")
+GRACE = 10  # seconds to wait for open connections
 _log = logging.getLogger(__name__)
 
 
-def routes(servers: Servers) -> list[BaseRoute]:
-    """Return the routes of the endpoint, for any application."""
-    endpoint = Endpoint(servers)
-    api = [
-        Route("/models", endpoint.models),
-        Route("/models/{name:path}", endpoint.model),
-        Route("/chat/completions", endpoint.chat, methods=["POST"]),
-    ]
-    explained = {"middleware": [Middleware(ExceptionMiddleware, handlers=HANDLERS)]}
-    return [
-        Mount(PREFIX, routes=api, **explained),
-        Route("/metrics", endpoint.metrics, **explained),
-        Route("/health", endpoint.health, **explained),
-    ]
-
-
-def _refusal(error: Exception) -> Refusal:
-    """Return an error as a response has it, and log an internal one."""
-    if isinstance(error, Refusal):
-        return error
-    if is_short(error):
-        return Refusal(503, MEMORY)
-    _log.error("%s: %s", type(error).__name__, " ".join(str(error).split()))
-    return Refusal(500, "Internal server error on this request; others are not affected.")
-
-
 class Endpoint:
-    """The handlers of the endpoint's routes."""
+    """The endpoint of the models of a pool."""
 
-    def __init__(self, servers: Servers):
-        self._servers = servers
+    def __init__(self, pool: Pool):
+        self.pool = pool
+        self.runs: WeakSet[Run] = WeakSet()
+        self.is_closing = False
+
+    def application(self, origins: Sequence[str]) -> Starlette:
+        """Return the web application; pages of the `origins` may ask from a browser."""
+        routes = [
+            Route(f"{PREFIX}/models", self.models),
+            Route(f"{PREFIX}/chat/completions", self.chat, methods=["POST"]),
+            Route("/health", self.health),
+        ]
+        every = {"allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
+        cors = [Middleware(CORSMiddleware, allow_origins=origins, **every)] if origins else []
+        return Starlette(routes=routes, exception_handlers={HTTPException: _refused}, middleware=cors)
 
     async def models(self, request: Request) -> Response:
-        listed = [_model(name) for name in self._servers.pool.names()]
-        return JSONResponse({"object": "list", "data": listed})
-
-    async def model(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        self._servers.check(name)
-        return JSONResponse(_model(name))
-
-    async def metrics(self, request: Request) -> Response:
-        return self._servers.metrics.response()
+        kind = {"object": "model", "created": 0, "owned_by": "mars-demo"}
+        return JSONResponse({"object": "list", "data": [{"id": name} | kind for name in self.pool.names()]})
 
     async def health(self, request: Request) -> Response:
         """Answer as llama.cpp's server does: with 503 until a model is loaded."""
-        self._servers.check_loaded()
+        members = [self.pool.member(name) for name in self.pool.names()]
+        if not any(member.phase == "ready" for member in members):
+            states = [member.problem or f"{member.name} is loading." for member in members]
+            raise HTTPException(503, " ".join(states))
         return JSONResponse({"status": "ok"})
 
     async def chat(self, request: Request) -> Response:
-        body = ChatBody.read(await _read(request))
-        job = await self._servers.submit(body)
-        completion = Completion(job, body.model, body.stop)
+        raw = await _read(request)
+        with _refusing(400):
+            body = ChatBody.read(raw)
+        run = await run_in_threadpool(self._begin, body)
+        if sum(not run.stop for run in self.runs) >= LIMITS.races:
+            raise HTTPException(429, f"There are {LIMITS.races} requests already. Try again later.")
+        self.runs.add(run)
+        passes, completion = self._passes(run, request), Completion(run, body.stop)
         if body.stream:
-            return Events(completion, body.stream_options.include_usage)
-        leaving = asyncio.create_task(_cancel_when_gone(request, completion))
+            events = _events(completion.chunks(passes, body.stream_options.include_usage))
+            return StreamingResponse(events, 200, {"Cache-Control": "no-cache"}, "text/event-stream")
+        async for _ in passes:
+            pass
+        return JSONResponse(completion.whole())
+
+    def _begin(self, body: ChatBody) -> Run:
+        """Return the run of a request, with its model loaded."""
+        with _refusing(404):
+            self.pool.member(body.model)
+        with _refusing(503):
+            checkpoint = self.pool.load(body.model)
+        with _refusing(400):
+            return decode(checkpoint, request=body.request, messages=body.conversation)
+
+    async def _passes(self, run: Run, request: Request) -> AsyncIterator[Pass]:
+        """Yield the passes of a run, each computed in a thread; stop it when its client leaves."""
         try:
-            return JSONResponse(await completion.whole())
+            async for step in iterate_in_threadpool(run):
+                yield step
+                if step.stop or self.is_closing or await request.is_disconnected():
+                    break
+        except Exception as error:
+            raise _failure(error) from None
         finally:
-            leaving.cancel()
+            run.close()
+        if run.stop == "stopped":
+            raise HTTPException(503, "The server stopped before the answer was finished.")
 
 
-class Events(StreamingResponse):
-    """A completion as server-sent events; a disconnect cancels its job."""
+class WebServer(uvicorn.Server):
+    """A web server that, when interrupted, ends all answers with an error for their clients.
 
-    media_type = "text/event-stream"
+    origins: the sites whose pages may ask from a browser, or `*` for all.
 
-    def __init__(self, completion: Completion, with_usage: bool):
-        super().__init__(_events(completion, with_usage), headers={"Cache-Control": "no-cache"})
-        self._job = completion.job
+    Raises:
+        ValueError: if one of them is not an origin.
+    """
 
-    async def __call__(self, scope, receive, send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._job.cancel()
+    def __init__(self, endpoint: Endpoint, origins: Sequence[str] = ()):
+        for origin in origins:
+            if not ORIGIN.fullmatch(origin):
+                raise ValueError(f"An origin is * or like https://example.org:8080, not {origin!r}.")
+        quiet = {"log_level": "warning", "lifespan": "off"}
+        application = endpoint.application(origins)
+        super().__init__(uvicorn.Config(application, timeout_graceful_shutdown=GRACE, **quiet))
+        self._endpoint = endpoint
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._endpoint.is_closing = True
+        await super().shutdown(sockets)
 
 
-async def _events(completion: Completion, with_usage: bool) -> AsyncIterator[str]:
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on this host and port.
+
+    Raises:
+        ValueError: if the system does not allow it.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        async for chunk in completion.chunks(with_usage):
-            yield f"data: {json.dumps(chunk)}\n\n"
-    except Exception as error:
-        yield f"data: {json.dumps(_refusal(error).body)}\n\n"
-    yield "data: [DONE]\n\n"
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ValueError(f"Cannot listen on {host}:{port}: {error.strerror or error}.") from error
 
 
-async def _cancel_when_gone(request: Request, completion: Completion) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    completion.job.cancel()
+@contextmanager
+def _refusing(status: int) -> Iterator[None]:
+    """Turn a `ValueError` into a response with this status."""
+    try:
+        yield
+    except ValueError as error:
+        raise HTTPException(status, str(error)) from None
 
 
 async def _read(request: Request) -> bytes:
-    """Return the body of a request, within the limits on type, size and time."""
+    """Return the body of a request, within the limits on type and size."""
     # A browser lets pages of other sites send other content types without a CORS preflight.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise Refusal(415, "The content type must be application/json.")
+        raise HTTPException(415, "The content type must be application/json.")
     # A character of the messages takes up to 12 bytes in JSON; the rest is for the other fields.
     most, body = 12 * LIMITS.prompt + (64 << 10), bytearray()
     try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for part in request.stream():
-                body += part
-                if len(body) > most:
-                    raise Refusal(413, f"The body is too large; at most {most} bytes are allowed.")
-    except TimeoutError:
-        raise Refusal(408, f"The body did not arrive within {BODY_SECONDS} seconds.") from None
+        async for part in request.stream():
+            body += part
+            if len(body) > most:
+                raise HTTPException(413, f"The body is too large; at most {most} bytes are allowed.")
     except ClientDisconnect:
-        raise Refusal(400, "The client disconnected before its request had arrived.") from None
+        raise HTTPException(400, "The client left before its request had arrived.") from None
     return bytes(body)
 
 
-def _model(name: str) -> dict[str, str | int]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "mars-demo"}
+async def _events(chunks: AsyncIterator[dict]) -> AsyncIterator[str]:
+    try:
+        async for chunk in chunks:
+            yield f"data: {json.dumps(chunk)}\n\n"
+    except HTTPException as error:
+        yield f"data: {json.dumps(_error(error))}\n\n"
+    yield "data: [DONE]\n\n"
 
 
-async def _not_served(request: Request, error: HTTPException) -> Response:
-    """Answer requests for unknown URLs and methods."""
-    route = f"{request.method} {request.url.path[:100]}"
-    return Refusal(error.status_code, f"{route} is not served here: {error.detail}.").response()
+def _failure(error: Exception) -> HTTPException:
+    """Return what a client may know of an error, and log an internal one."""
+    if is_short(error):
+        return HTTPException(503, MEMORY)
+    _log.error("%s: %s", type(error).__name__, " ".join(str(error).split()))
+    return HTTPException(500, "Internal server error on this request.")
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    return _refusal(error).response()
+def _error(error: HTTPException) -> dict:
+    """Return an error in OpenAI's format."""
+    kind = "server_error" if error.status_code >= 500 else TYPES.get(error.status_code)
+    return {"error": {"message": error.detail, "type": kind or "invalid_request_error"}}
 
 
-HANDLERS = {HTTPException: _not_served, Exception: _failed}
+async def _refused(request: Request, error: HTTPException) -> Response:
+    return JSONResponse(_error(error), error.status_code)

@@ -10,7 +10,7 @@ from typing import Any
 
 from mars_demo.core.assets import ASSETS
 from mars_demo.core.trace import read_text
-from mars_demo.show.schedules import with_block_cache, with_ragged_cache
+from mars_demo.show.schedules import lines, with_block_cache, with_ragged_cache
 
 FOLDER = ASSETS / "runs"
 BATCHED = ("bus", "table", "function", "letter", "story")  # runs that share a batch in pictures
@@ -46,4 +46,4 @@ def batched(cache_block: int = CACHE_BLOCK) -> str:
     rows = [titles[id] for id in BATCHED]
     runs = [run.passes for id in BATCHED for run in read_text(recording(id)) if run.settings.mode == "mars"]
     schedules = with_block_cache(rows, runs, cache_block), with_ragged_cache(rows, runs)
-    return "".join(f"{line}\n" for schedule in schedules for line in schedule.lines())
+    return "".join(f"{line}\n" for schedule in schedules for line in lines(schedule))

@@ -1,31 +1,19 @@
-"""Schedules of a batch: a state per sequence and step, measured or derived from recorded runs."""
+"""Schedules as JSON lines, and those that are derived from recorded runs."""
 
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import zip_longest
 
+from mars_demo.core.schedule import COMMIT, COMPUTE, FREE, WAIT, Schedule
 from mars_demo.core.trace import Pass
 
-COMPUTE, WAIT, COMMIT, FREE = "compute", "wait", "commit", "free"
 
-
-@dataclass
-class Schedule:
-    """A schedule; `steps[s][r]` is the state of row r at step s, one forward of the whole batch."""
-
-    title: str
-    rows: list[str]
-    steps: list[list[str]] = field(default_factory=list)
-    ms: list[float] = field(default_factory=list)  # of measured steps
-    positions: list[int] = field(default_factory=list)  # of derived steps, padding included
-
-    def lines(self) -> Iterator[str]:
-        """Yield the JSON lines of a derived schedule: a heading, then a line per step."""
-        yield heading(self.title, self.rows)
-        for states, positions in zip(self.steps, self.positions):
-            yield step_line(states, positions=positions)
+def lines(schedule: Schedule) -> Iterator[str]:
+    """Yield the JSON lines of a derived schedule: a heading, then a line per step."""
+    yield heading(schedule.title, schedule.rows)
+    for states, positions in zip(schedule.steps, schedule.positions):
+        yield step_line(states, positions=positions)
 
 
 def heading(title: str, rows: Sequence[str], prompts: Sequence[str] = ()) -> str:

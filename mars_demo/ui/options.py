@@ -51,7 +51,6 @@ def parser() -> Parser:
     add("--host", metavar="HOST", help="interface to listen on (default: 127.0.0.1; all: 0.0.0.0)")
     add("--port", type=int, metavar="N", help="port to listen on (default: the first free one from 7860)")
     add("--share", action="store_true", help="create a public link through Gradio's servers, for a week")
-    add("--endpoint", action="store_true", help="also serve an OpenAI-compatible endpoint at /v1")
     return parser
 
 

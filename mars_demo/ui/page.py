@@ -99,8 +99,8 @@ class App(gr.Blocks):
 
     names: dict[str, list[str]] = {}  # those that a link can have, by the key of the URL
 
-    def launch(self, *settings, routes=(), **more):
-        """Launch as Gradio does, with the page's `LOOK`; `routes` are served beside the page."""
+    def launch(self, *settings, **more):
+        """Launch as Gradio does, with the page's `LOOK`."""
         errors.be_quiet()
         look = {**LOOK, **more}
         names = json.dumps(self.names).replace("<", "\\u003c")
@@ -109,7 +109,7 @@ class App(gr.Blocks):
             *settings,
             app_kwargs={
                 "middleware": [Middleware(guard.Guard), Middleware(ResponseCache)],
-                "routes": [scripts.ROUTE, *routes],
+                "routes": [scripts.ROUTE],
             },
             max_threads=HANDLERS + LIMITS.races,  # a race keeps its thread while it waits for its turn
             state_session_capacity=SESSIONS,  # limits a client that opens ever new sessions

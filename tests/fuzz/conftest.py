@@ -1,4 +1,4 @@
-"""The app with its endpoint in this process, and checks after each test."""
+"""The app and the endpoint in this process, and checks after each test."""
 
 import json
 import logging
@@ -6,11 +6,14 @@ import re
 from dataclasses import replace
 
 import pytest
-from service import KNOWN, App
+from service import KNOWN, App, Client
+from web import serving
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.ui import endpoint, options
+from mars_demo.models.pool import Pool
+from mars_demo.serving.endpoint import Endpoint
+from mars_demo.ui import options
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.page import LOOK, build
 
@@ -21,11 +24,18 @@ TALK = [{"role": "user", "content": "Sort 3, 1 and 2"}, {"role": "assistant", "c
 def app():
     MODELS.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
     demo = build()
-    demo.launch(prevent_thread_lock=True, quiet=True, **LOOK, **endpoint.settings())
+    demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
     # Without costs, windows do not depend on the load of the machine.
     MODELS.member("mars-tiny").checkpoint = replace(MODELS.load(), costs=None)
     yield App(demo.local_url.rstrip("/"))
     demo.close()
+
+
+@pytest.fixture(scope="package")
+def endpoint():
+    """Yield a client of the endpoint of one model."""
+    with serving(Endpoint(Pool(["mars-tiny"], device="cpu"))) as url:
+        yield Client(url)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""A client of the app that checks every answer."""
+"""Clients of the app and of the endpoint that check every answer."""
 
 import itertools
 import json
@@ -28,18 +28,11 @@ def assert_explained(answer: object) -> None:
     assert isinstance(message, str) and SENTENCE.match(message), answer
 
 
-class App:
-    """A client of the app that checks every answer."""
+class Client:
+    """A client of a server that checks every answer."""
 
     def __init__(self, url: str):
         self.client = httpx.Client(base_url=url, timeout=300)
-        config = self.client.get("/config").json()
-        self.functions = [one for one in config["dependencies"] if one["backend_fn"]]
-        self.components = [component["id"] for component in config["components"]]
-        self._numbers = itertools.count(1)
-
-    def named(self, name: str) -> dict:
-        return next(one for one in self.functions if one["api_name"] == name)
 
     def get(self, path: str, **query) -> httpx.Response:
         return self._checked(self.client.get(path, params=query or None))
@@ -53,6 +46,20 @@ class App:
         if response.status_code >= 500:
             assert_explained(response.json())
         return response
+
+
+class App(Client):
+    """A client of the app."""
+
+    def __init__(self, url: str):
+        super().__init__(url)
+        config = self.client.get("/config").json()
+        self.functions = [one for one in config["dependencies"] if one["backend_fn"]]
+        self.components = [component["id"] for component in config["components"]]
+        self._numbers = itertools.count(1)
+
+    def named(self, name: str) -> dict:
+        return next(one for one in self.functions if one["api_name"] == name)
 
     def generate(self, content: bytes, form: str = "call") -> str | None:
         """Return the answer of `generate`; None for an error message."""

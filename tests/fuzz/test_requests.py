@@ -29,9 +29,9 @@ def test_generate(app, parameters, count, by_name):
 
 
 @given(mistaken(CHAT), st.none() | messages)
-def test_the_endpoint(app, parameters, conversation):
+def test_the_endpoint(endpoint, parameters, conversation):
     request = parameters if conversation is None else parameters | {"messages": conversation}
-    response = app.post("/v1/chat/completions", body(request))
+    response = endpoint.post("/v1/chat/completions", body(request))
     assert response.status_code in (200, 400, 404, 413)
 
 
@@ -66,9 +66,9 @@ def test_server_functions_of_components(app, name, data):
 
 
 @given(st.sampled_from(ROUTES), junk, st.sampled_from(("application/json", "text/plain", "x/y", "")))
-def test_unreadable_bytes(app, route, content, kind):
+def test_unreadable_bytes(app, endpoint, route, content, kind):
     app.post(f"{API}/{route}", content, {"content-type": kind})
-    app.post("/v1/chat/completions", content)
+    endpoint.post("/v1/chat/completions", content)
 
 
 @given(st.dictionaries(st.sampled_from(QUERY), texts, max_size=4), st.data())

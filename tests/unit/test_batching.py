@@ -14,6 +14,7 @@ from random_models import random_model
 
 from mars_demo import tasks
 from mars_demo.core import layout as layouts
+from mars_demo.core.schedule import COMMIT, COMPUTE, FREE, WAIT, Schedule
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
@@ -25,16 +26,7 @@ from mars_demo.serving.batch import PADDING, Batch
 from mars_demo.serving.batch_sequence import lossless_window
 from mars_demo.serving.cache import RaggedCache
 from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.show.schedules import (
-    COMMIT,
-    COMPUTE,
-    FREE,
-    WAIT,
-    Schedule,
-    seated,
-    with_block_cache,
-    with_ragged_cache,
-)
+from mars_demo.show.schedules import seated, with_block_cache, with_ragged_cache
 
 PROMPTS = [
     "Hi",

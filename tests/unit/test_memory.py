@@ -7,7 +7,6 @@ import torch
 from random_models import random_model
 
 from mars_demo.core.layout import causal
-from mars_demo.core.limits import LIMITS
 from mars_demo.models import memory
 from mars_demo.models.facts import front_matter, licence_in
 from mars_demo.models.load import load_checkpoint
@@ -35,7 +34,7 @@ def test_needed_memory_is_the_loaded_model_its_largest_tensor_and_two_texts_on_a
     engine, length = Engine(TransformersDecoder(loaded)), 16
     engine.forward(causal([5] * length))
     text = sum(layer.keys.nbytes + layer.values.nbytes for layer in engine.cache.keys.layers)
-    texts = 2 * LIMITS.tokens * text // length
+    texts = 2 * memory.TEXT * text // length
     assert memory.needed(loaded, "cuda", dtype) == once + largest + texts
 
 

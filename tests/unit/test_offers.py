@@ -29,7 +29,7 @@ def asked(registry: Registry) -> published.Published:
     ("arguments", "environment", "is_own"),
     [
         ("", {}, True),
-        ("--model mars-tiny --host localhost --endpoint", {}, True),
+        ("--model mars-tiny --host localhost", {}, True),
         ("--host 0.0.0.0", {}, False),
         ("--share", {}, False),
         ("--model mars-tiny --only", {}, False),
