@@ -55,7 +55,7 @@ LOOK = {
     f'<link rel="preload" as="script" href="{scripts.SCRIPT_URL}">'
     f"<script>{scripts.built('page')}</script>",
     "favicon_path": about.ICON,
-    "mcp_server": find_spec("mcp") is not None,  # `generate` and `compare` as tools for other models
+    "mcp_server": find_spec("mcp") is not None,  # `generate` as a tool for other models
 }
 
 TITLE = """

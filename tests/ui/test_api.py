@@ -1,4 +1,4 @@
-"""The HTTP API and the MCP server: answers, comparisons, bad values, and a log without tracebacks."""
+"""The HTTP API and the MCP server: answers, bad values, and a log without tracebacks."""
 
 import json
 import math
@@ -31,7 +31,7 @@ REQUEST = {
     "trace": False,
 }
 MOST = str(LIMITS.answer)
-PROMPT, STORY = "Sort 31, 4 and 15", "Tell me a short story about a lantern and a wizard."
+PROMPT = "Sort 31, 4 and 15"
 
 
 def answer(url: str, *data) -> list[tuple[str, object]]:
@@ -92,13 +92,9 @@ def test_the_defaults_of_the_api_are_those_of_the_page(url):
     parts = httpx.get(f"{url}config").json()["components"]
     page = {part["props"].get("elem_id"): part["props"].get("value") for part in parts}
     endpoints = Client(url, verbose=False).view_api(return_format="dict")["named_endpoints"]
-    assert list(endpoints) == ["/generate", "/compare"]
-    defaults = [
-        {one["parameter_name"]: one.get("parameter_default") for one in endpoint["parameters"]}
-        for endpoint in endpoints.values()
-    ]
-    generate, compare = defaults
-    assert compare.items() <= generate.items()
+    assert list(endpoints) == ["/generate"]
+    parameters = endpoints["/generate"]["parameters"]
+    generate = {one["parameter_name"]: one.get("parameter_default") for one in parameters}
     page["window"] = page["window"] or None
     names = ("tau", "criterion", "window", "max_new_tokens", "temperature", "top_p", "seed")
     assert {name: generate[name] for name in names} == {name: page[name] for name in names}
@@ -122,56 +118,30 @@ def test_the_client_streams_the_answer_and_on_request_its_record(client, mars_ti
     assert "Traceback" not in "".join(capfd.readouterr())
 
 
-def test_a_comparison_has_the_figures_and_the_first_difference_of_both_answers(client, mars_tiny, capfd):
-    ar = decode(mars_tiny, STORY, Request("ar", max_new_tokens=32)).finish()
-    for mode, tau in (("lossless", 0.95), ("mars", 0.2)):
-        settings = {"mode": mode, "tau": tau, "max_new_tokens": 32}
-        other = decode(mars_tiny, STORY, Request(**settings)).finish()
-        lines = client.predict(STORY, **settings, api_name="/compare").splitlines()
-        for one, line in zip((ar, other), lines):
-            assert line.startswith(f"{one.settings.mode}: {one.tokens} tokens, ")
-            assert f" {one.tokens / one.forwards:.2f} per forward" in line
-        first = next((n for n, (a, b) in enumerate(zip(ar.token_ids, other.token_ids), 1) if a != b), None)
-        assert (first is None) == (mode == "lossless")
-        assert f"first difference: {f'token {first},' if first else 'none'}" in lines[2]
-        assert [line for line in lines[3:] if line == ar.text] and other.text in lines[3:]
-    for wrong, fact in (
-        ({"mode": "ar"}, "mars"),
-        ({"mode": "block-diffusion"}, "mars-tiny"),
-        ({"tau": 2}, "tau"),
-    ):
-        with pytest.raises(AppError, match=fact):
-            client.predict(STORY, **wrong, api_name="/compare")
-    assert "Traceback" not in "".join(capfd.readouterr())
-
-
 ASKED = {"prompt": PROMPT, "model": "mars-tiny", "tau": 0.9, "max_new_tokens": 64}
-CALLS = [("generate", {}), ("generate", {"trace": True}), ("compare", {}), ("generate", {"tau": 2})]
+CALLS = [{}, {"trace": True}, {"tau": 2}]
 
 
 async def visit(url: str):
-    """Return the tools of the MCP server by name, and the answers to the calls."""
+    """Return the tools of the MCP server, and the answers of the first one to the calls."""
     async with streamablehttp_client(f"{url}gradio_api/mcp/") as (read, write, _):  # noqa: SIM117
         async with ClientSession(read, write) as session:
             await session.initialize()
-            tools = {tool.name.rpartition("_")[2]: tool for tool in (await session.list_tools()).tools}
-            return tools, [await session.call_tool(tools[name].name, ASKED | more) for name, more in CALLS]
+            tools = (await session.list_tools()).tools
+            return tools, [await session.call_tool(tools[0].name, ASKED | more) for more in CALLS]
 
 
-def test_two_tools_answer(url, mars_tiny):
-    tools, (text, trace, both, wrong) = run(visit(url))
-    assert list(tools) == ["generate", "compare"]
-    for tool in tools.values():
-        assert tool.description
-        parameters = tool.inputSchema["properties"]
-        assert tool.inputSchema["required"] == ["prompt"] and parameters.keys() >= ASKED.keys()
-        assert all(parameters[name]["description"].endswith(".") for name in parameters)  # not truncated
+def test_one_tool_answers(url, mars_tiny):
+    [tool], (text, trace, wrong) = run(visit(url))
+    assert tool.name.endswith("generate") and tool.description
+    parameters = tool.inputSchema["properties"]
+    assert tool.inputSchema["required"] == ["prompt"] and parameters.keys() >= ASKED.keys()
+    assert all(one["description"].endswith(".") for one in parameters.values())  # not truncated
     expected = decode(mars_tiny, PROMPT, Request("mars", 0.9, max_new_tokens=64)).finish()
-    assert not any(answer.isError for answer in (text, trace, both))
+    assert not any(answer.isError for answer in (text, trace))
     assert text.content[0].text == expected.text
     assert Run.read(trace.content[0].text.splitlines()).token_ids == expected.token_ids
-    assert expected.text in both.content[0].text
     # An agent that asks for a sentence reads a sentence.
-    assert all(len(answer.model_dump_json()) < 1000 for answer in (text, both))
+    assert len(text.model_dump_json()) < 1000
     message = wrong.content[0].text
     assert wrong.isError and "tau" in message and "2" in message and "Traceback" not in message

@@ -206,7 +206,7 @@ def _generation_controls() -> list[gr.Component]:
 
 
 def build(page: Page, tab: gr.Tab) -> None:
-    """Build the tab's components and events, and the functions of the HTTP API."""
+    """Build the tab's components and events, and the function of the HTTP API."""
     with gr.Row(elem_id="race"):
         with gr.Column(scale=2, min_width=280, elem_id="controls"):
             controls = Controls(page)
@@ -218,8 +218,7 @@ def build(page: Page, tab: gr.Tab) -> None:
     _converse(page, controls, history)
     _race(page, controls, history)
     _branch(page, controls, history)
-    for function in (api.generate, api.compare):
-        gr.api(function, api_name=function.__name__, concurrency_id="model", concurrency_limit=at_once())
+    gr.api(api.generate, api_name="generate", concurrency_id="model", concurrency_limit=at_once())
 
 
 def _fill(page: Page, c: Controls) -> None:
