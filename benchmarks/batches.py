@@ -16,6 +16,7 @@ from benchmarks import report
 from benchmarks.timing import take_turns
 from mars_demo import tasks
 from mars_demo.core.acceptance import TAU
+from mars_demo.core.schedule import WAIT
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.models.chat import encode_prompt
@@ -23,7 +24,6 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.serving.batch_sequence import lossless_window
 from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.show.schedules import waiting
 
 FILE = "batches.json"
 MAX_NEW_TOKENS = 128
@@ -68,11 +68,12 @@ def decoding(
 ) -> Counts:
     """Answer all prompts with `decode_batch`; positions include padding, `waiting` is of idle slots."""
     done = decode_batch(checkpoint, prompts, request, size=size, **settings).finish()
+    steps = done.schedule.steps
     return {
         "tokens": sum(run.tokens for run in done.runs),
         "forwards": done.batch.forwards,
         "positions": done.batch.positions,
-        "waiting": waiting(done.schedule.steps, done.batch.size),
+        "waiting": sum(step.count(WAIT) for step in steps) / (len(steps) * done.batch.size),
     }
 
 

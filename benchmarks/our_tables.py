@@ -1,8 +1,8 @@
 """The page's tables of this project's results: `assets/our_tables.json`.
 
 `python -m benchmarks.documents` writes it from the results of other benchmarks: counterparts of the paper's
-tables, whose columns are in `assets/paper_tables.json`, speeds of single prompts, and vLLM under load. The
-cells of Table 6, whose benchmark is gone, stay as they are.
+tables, whose columns are in `assets/paper_tables.json`, and speeds of single prompts. The cells of Table 6,
+whose benchmark is gone, stay as they are.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from typing import Any
 
 from pandas import DataFrame
 
-from benchmarks import batches, frontier, paper, report, speed, vllm_serving
+from benchmarks import batches, frontier, paper, report, speed
 from mars_demo.core.names import TINY
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier
@@ -38,7 +38,7 @@ def content() -> dict[str, Any]:
             point = [row["tau"], round(row["accuracy"] / 100, 4), round(row["tokens_per_forward"], 4)]
             curves[CURVES[row["task"]]].append(point)
     speeds = {file: speed.lesson(file) for file in (speed.FILE, speed.CHAT_FILE)}
-    return {"tables": tables, "curves": curves, "speeds": speeds, "served": vllm_serving.table()}
+    return {"tables": tables, "curves": curves, "speeds": speeds}
 
 
 def trained(record: Mapping, methods: list[tuple[str, str]], **_: Any) -> Iterator[dict]:

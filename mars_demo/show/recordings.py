@@ -6,15 +6,15 @@ The page opens with the first recording of the default model.
 """
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from mars_demo.core.assets import ASSETS
+from mars_demo.core.schedule import with_block_cache, with_ragged_cache
 from mars_demo.core.trace import read_text
-from mars_demo.show.schedules import lines, with_block_cache, with_ragged_cache
 
 FOLDER = ASSETS / "runs"
 BATCHED = ("bus", "table", "function", "letter", "story")  # runs that share a batch in pictures
-CACHE_BLOCK = 16  # of that batch
 CACHE_BLOCKS = (4, 256)  # from the paper's smallest to its largest
 
 
@@ -37,8 +37,8 @@ def recording(id: str) -> str:
     return f"{json.dumps(header, ensure_ascii=False)}\n{record}"
 
 
-def batched(cache_block: int = CACHE_BLOCK) -> str:
-    """Return the JSON lines of two schedules of recorded runs as a batch.
+def batched(cache_block: int) -> str:
+    """Return two schedules of recorded runs as a batch, in JSON.
 
     The first one has the paper's block cache, the second one the per-sequence cache.
     """
@@ -46,4 +46,4 @@ def batched(cache_block: int = CACHE_BLOCK) -> str:
     rows = [titles[id] for id in BATCHED]
     runs = [run.passes for id in BATCHED for run in read_text(recording(id)) if run.settings.mode == "mars"]
     schedules = with_block_cache(rows, runs, cache_block), with_ragged_cache(rows, runs)
-    return "".join(f"{line}\n" for schedule in schedules for line in lines(schedule))
+    return json.dumps([asdict(schedule) for schedule in schedules])

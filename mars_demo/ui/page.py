@@ -25,11 +25,11 @@ from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.lessons import CHAPTERS
 from mars_demo.ui.race_settings import MODES, first, recorded_runs
-from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
+from mars_demo.ui.tabs import Page, frontier, learn, mask, race, train
 from mars_demo.ui.warm_up import warm_up
 
 # In their order on the page. A URL names a tab by its title in lower case.
-TABS = {tab.TITLE.lower(): tab for tab in (race, mask, train, frontier, batch, learn)}
+TABS = {tab.TITLE.lower(): tab for tab in (race, mask, train, frontier, learn)}
 
 _HERE = Path(__file__).parent
 _SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
@@ -74,7 +74,7 @@ TALK_ROW = """
 
 KEYS = {
     ("Ctrl+Enter", "Shift+Enter"): "run the prompt (on a Mac also ⌘+Enter)",
-    ("1 – 6",): "open a tab",
+    ("1 – 5",): "open a tab",
     ("N",): "next recorded run",
     ("Space",): "play or pause the replay",
     ("←", "→"): "one forward, one token of an answer, or one chapter back or on",

@@ -11,7 +11,6 @@ TABS = {
     "Mask": "#grid [data-cells]",
     "Train": "#train-run",
     "Frontier": "#frontier-run",
-    "Batch": "#batch-schedule .cell",
     "Learn": "#lesson-stage .token",
 }
 

@@ -1,5 +1,6 @@
 """The Learn tab in a real browser: every chapter, its figures and its URL."""
 
+import json
 import re
 
 import pytest
@@ -171,10 +172,16 @@ def test_the_visitor_sets_the_cache_block(open_chapter):
     for size in (4, 256):
         set_slider(page, "cache-block", size)
         expect(page.locator("#schedule .title").first).to_contain_text(f"{size}")
-        blocked, _ = recordings.batched(size).split('{"title"')[1:]
-        forwards = blocked.count('"step"')
-        expect(page.locator("#schedule .figures").first).to_have_text(re.compile(rf"^{forwards} "))
-    expect(page.locator("#lesson-numbers table").first.locator("tbody tr")).to_have_count(9)
+        blocked, ragged = json.loads(recordings.batched(size))
+        for number, steps in enumerate((blocked["steps"], ragged["steps"])):
+            box = page.locator("#schedule .one").nth(number)
+            expect(box.locator(".figures")).to_have_text(re.compile(rf"^{len(steps)} "))
+            waits = sum(step.count("wait") for step in steps)
+            expect(box.locator('[data-state="wait"]')).to_have_count(waits)
+    page.locator("#schedule .cell").first.hover()
+    expect(page.locator("#schedule .sentence")).to_contain_text(blocked["rows"][0])
+    page.locator("#schedule .playhead").fill("1")
+    expect(page.locator("#schedule .figures").first).to_have_text(re.compile("^1 "))
 
 
 @pytest.mark.full

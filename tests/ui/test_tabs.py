@@ -10,7 +10,6 @@ LISTS = {  # dropdowns of each tab
     "mask": 2,  # the kind of mask and the model
     "train": 3,  # the preset, the data and the base
     "frontier": 2,  # the model and the tasks, besides a choice among the points once they are drawn
-    "batch": 0,
     "learn": 0,  # the first chapter has no dropdown
 }
 
@@ -29,6 +28,3 @@ def test_every_list_of_every_tab_is_filled(visit, first):
         expect(lists).to_have_count(LISTS[name])
         for chosen in lists.all():
             expect(chosen).not_to_have_value("")
-    if first in ("learn", "batch"):  # filled when the tab is opened, at the start or later
-        page.get_by_role("tab", name="Batch", exact=True).click()
-        expect(page.locator("#batch-speeds table >> nth=0")).to_be_visible()

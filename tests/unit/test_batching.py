@@ -14,7 +14,15 @@ from random_models import random_model
 
 from mars_demo import tasks
 from mars_demo.core import layout as layouts
-from mars_demo.core.schedule import COMMIT, COMPUTE, FREE, WAIT, Schedule
+from mars_demo.core.schedule import (
+    COMMIT,
+    COMPUTE,
+    FREE,
+    WAIT,
+    Schedule,
+    with_block_cache,
+    with_ragged_cache,
+)
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
@@ -26,7 +34,6 @@ from mars_demo.serving.batch import PADDING, Batch
 from mars_demo.serving.batch_sequence import lossless_window
 from mars_demo.serving.cache import RaggedCache
 from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.show.schedules import seated, with_block_cache, with_ragged_cache
 
 PROMPTS = [
     "Hi",
@@ -256,23 +263,6 @@ def test_lossless_drafts_fewer_tokens_in_a_larger_batch(mars_tiny, checkpoint):
             check_tokens(mars_tiny, run, ar.token_ids)
         assert {run.settings.window for run in batch.runs} == {window}
         assert max(step.drafts for run in batch.runs for step in run.passes) == window - 1
-
-
-STEPS = [  # three prompts in two slots
-    [COMPUTE, COMPUTE, FREE],
-    [COMPUTE, WAIT, FREE],
-    [FREE, COMPUTE, COMPUTE],
-    [FREE, FREE, COMMIT],
-]
-
-
-def test_a_prompt_takes_the_first_free_slot():
-    assert list(seated(STEPS, 2)) == [
-        ([COMPUTE, COMPUTE], [0, 1]),
-        ([COMPUTE, WAIT], [0, 1]),
-        ([COMPUTE, COMPUTE], [2, 1]),
-        ([COMMIT, FREE], [2, None]),
-    ]
 
 
 def letters(schedule: Schedule) -> list[str]:

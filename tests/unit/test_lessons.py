@@ -141,21 +141,20 @@ def test_what_confident_masks_cost():
 
 
 def test_what_cache_blocks_cost():
-    def steps(size: int) -> list[dict]:
-        lines = [json.loads(line) for line in recordings.batched(size).splitlines()]
-        second = next(at for at, line in enumerate(lines) if at and "title" in line)
-        return lines[1:second]
+    def blocked(size: int) -> dict:
+        return json.loads(recordings.batched(size))[0]
+
+    def steps(size: int) -> list[list[str]]:
+        return blocked(size)["steps"]
 
     def waits(size: int) -> int:
-        return sum(line["step"].count("wait") for line in steps(size))
+        return sum(step.count("wait") for step in steps(size))
 
-    shares = {
-        size: waits(size) / sum(len(line["step"]) for line in steps(size)) for size in (4, 8, 16, 32, 64)
-    }
-    commits = sum("commit" in line["step"] for line in steps(4))
+    shares = {size: waits(size) / sum(map(len, steps(size))) for size in (4, 8, 16, 32, 64)}
+    commits = sum("commit" in step for step in steps(4))
     assert f"{len(steps(4))} at 4, {commits} of them" in TEXTS["batches"]
-    assert f"{sum(line['positions'] for line in steps(128)):,} from 128" in TEXTS["batches"]
-    assert steps(128) == steps(256) and not any("commit" in line["step"] for line in steps(128))
+    assert f"{sum(blocked(128)['positions']):,} from 128" in TEXTS["batches"]
+    assert steps(128) == steps(256) and not any("commit" in step for step in steps(128))
     assert f"{waits(4)} to {waits(128)}" in TEXTS["batches"]
     assert max(shares, key=shares.get) == 32 and f"{shares[32]:.0%} at 32" in TEXTS["batches"]
 

@@ -12,7 +12,6 @@ from mars_demo.ui.lessons.parts import shown
 
 PAPER = read_json("paper_tables.json")
 COMPARED = ("numbers", "plot")  # the parts that a choice of table changes
-BATCHES = 5  # the paper's table with the speeds of cache blocks
 MOST_MASKS = 16  # of a block
 
 
@@ -44,13 +43,9 @@ def compared(number: int) -> dict[str, dict]:
     plot = {"visible": False}
     if number == paper_tables.SWEEP:
         plot = shown(value=plots.curves(paper_tables.curves()))
-    return {"numbers": shown(value=both(number)), "plot": plot}
-
-
-def both(number: int) -> str:
-    """Return a table of the paper and the same table measured here as Markdown."""
     theirs = sourced(paper_tables.TITLES[number], paper_tables.paper(number))
-    return f"{theirs}\n\n{sourced('Here', paper_tables.here(number))}"
+    ours = sourced("Here", paper_tables.here(number))
+    return {"numbers": shown(value=f"{theirs}\n\n{ours}"), "plot": plot}
 
 
 def sourced(title: str, measurements: tuple[DataFrame, str]) -> str:
@@ -123,11 +118,9 @@ def speeds(entries: list[dict]) -> str:
 
 
 def cache_block(element: dict) -> dict[str, dict]:
-    """Show recorded runs as a batch, with a slider for the block size, and the measured speeds.
+    """Show recorded runs as a batch, with a slider for the block size.
 
     One schedule has the block cache, the other one the per-sequence cache.
     """
     size = element["cache_block"]
-    return {"cache_block": shown(value=size), "schedule": shown(value=recordings.batched(size))} | compared(
-        BATCHES
-    )
+    return {"cache_block": shown(value=size), "schedule": shown(value=recordings.batched(size))}

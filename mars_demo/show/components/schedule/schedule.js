@@ -1,62 +1,53 @@
 // Draws schedules one below the other on a common axis of steps, and replays them.
 //
-// `props.value` is JSON lines: the heading of each schedule, followed by its steps.
+// `props.value` is a JSON list of schedules, as `core/schedule.py` has them.
 
 import { props, watch } from "../component.js";
 import { find, make, say } from "../dom.js";
-import { Lines } from "../lines.js";
 import { Playback } from "../playback.js";
-import { plural, seconds } from "../words.js";
+import { plural } from "../words.js";
 
 const WORDS = { compute: "computes", wait: "waits", commit: "commits its block", free: "free" };
 
-const lines = new Lines();
 let schedules = [];
 const last = () => Math.max(0, ...schedules.map(({ steps }) => steps.length));
 const playback = new Playback(last, show);
 
-/** Read a line of the value: the heading of a schedule, or the next step of the last one. */
-function take(line) {
-  if (line.title === undefined) return addStep(schedules.at(-1), line);
+/** Return a schedule with its `box` and the strip of each row. */
+function drawn(schedule) {
   const box = make("section", "one");
-  const title = make("p", "title", line.title);
+  const title = make("p", "title", schedule.title);
   title.append(make("span", "figures"));
   const rows = make("div", "rows");
   rows.setAttribute("role", "img");
-  const cells = line.rows.map((text) => {
+  const strips = schedule.rows.map((name, row) => {
     const strip = make("div", "cells");
-    rows.append(make("span", "name", text), strip);
+    for (const [at, step] of schedule.steps.entries()) strip.append(drawnCell(step[row], at, name));
+    rows.append(make("span", "name", name), strip);
     return strip;
   });
   box.append(title, rows);
-  find(".list").append(box);
-  schedules.push({ ...line, steps: [], box, cells });
+  return { ...schedule, box, strips };
 }
 
-function addStep(schedule, line) {
-  const before = schedule.steps.at(-1)?.prompts;
-  schedule.steps.push(line);
-  schedule.cells.forEach((strip, row) => {
-    const cell = make("i", "cell");
-    cell.dataset.state = line.step[row];
-    const prompt = line.prompts?.[row] ?? null;
-    cell.classList.toggle("begins", prompt !== null && prompt !== (before?.[row] ?? null));
-    strip.append(cell);
-  });
+function drawnCell(state, at, name) {
+  const cell = make("i", "cell");
+  Object.assign(cell.dataset, { state, about: `Step ${at + 1}, ${name}: ${WORDS[state]}` });
+  return cell;
 }
 
 /** Return the totals of the shown steps. */
-function figures({ steps, rows }) {
+function figures({ steps, positions, rows }) {
   const shown = steps.slice(0, playback.shown);
-  const sum = (key) => shown.reduce((total, line) => total + line[key], 0);
+  const states = shown.flat();
+  const total = positions.slice(0, playback.shown).reduce((sum, count) => sum + count, 0);
   const share = (state) => {
-    const count = shown.reduce((total, line) => total + line.step.filter((one) => one === state).length, 0);
+    const count = states.filter((one) => one === state).length;
     return `${Math.round((100 * count) / Math.max(1, rows.length * shown.length))}%`;
   };
   return [
     plural(shown.length, "forward"),
-    ...(shown[0]?.positions === undefined ? [] : [`${sum("positions").toLocaleString("en")} positions`]),
-    ...(shown[0]?.ms === undefined ? [] : [seconds(sum("ms"))]),
+    `${total.toLocaleString("en")} positions`,
     `${share("wait")} waiting`,
     `${share("commit")} committing`,
   ].join(", ");
@@ -66,9 +57,8 @@ function show() {
   playback.draw();
   say(find(".at"), `step ${playback.shown} of ${last()}`);
   find(".list").style.setProperty("--steps", last());
-  find(".begun").hidden = !schedules.some(({ prompts }) => prompts.length);
   for (const schedule of schedules) {
-    for (const strip of schedule.cells)
+    for (const strip of schedule.strips)
       for (const [at, cell] of [...strip.children].entries())
         cell.classList.toggle("ahead", at >= playback.shown);
     say(find(".figures", schedule.box), figures(schedule));
@@ -76,29 +66,14 @@ function show() {
   }
 }
 
-/** Describe a cell. */
-function describe(cell) {
-  const strip = cell.parentElement;
-  const { cells, rows, steps, prompts } = schedules.find((schedule) => schedule.cells.includes(strip));
-  const at = [...strip.children].indexOf(cell);
-  const row = cells.indexOf(strip);
-  const text = prompts[steps[at].prompts?.[row]];
-  say(
-    find(".sentence"),
-    `Step ${at + 1}, ${rows[row]}: ${WORDS[cell.dataset.state]}${text ? ` – ${text}` : ""}`,
-  );
-}
-
-find(".list").addEventListener("pointerover", ({ target }) => target.matches(".cell") && describe(target));
-
-function clear() {
-  schedules = [];
-  find(".list").replaceChildren();
-}
+find(".list").addEventListener("pointerover", ({ target }) => {
+  if (target.matches(".cell")) say(find(".sentence"), target.dataset.about);
+});
 
 function update() {
   playback.follow();
-  for (const line of lines.take(props.value || "", clear)) take(JSON.parse(line));
+  schedules = JSON.parse(props.value || "[]").map(drawn);
+  find(".list").replaceChildren(...schedules.map(({ box }) => box));
   show();
 }
 
