@@ -5,12 +5,10 @@ import json
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Event, Thread
+from threading import Thread
 from urllib.parse import unquote, urlsplit
 
 from huggingface_hub import constants
-
-from mars_demo.models.facts import front_matter
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
@@ -19,15 +17,12 @@ class Hub:
     """Folders served as models `owner/name`.
 
     breaks_at: bytes of a weight file after which the response breaks off and later requests get 503; None:
-    the hub works. waits_at: the same for a response that waits until `goes_on` is set. served: bytes of the
-    files sent so far.
+    the hub works. served: bytes of the files sent so far.
     """
 
     def __init__(self, folders: dict[str, Path]):
         self.folders = folders
         self.breaks_at: int | None = None
-        self.waits_at: int | None = None
-        self.goes_on = Event()
         self.is_down = False
         self.gated: set[str] = set()
         self.served = 0
@@ -67,10 +62,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def model(self, name: str):
         siblings = [{"rfilename": file, "size": size} for file, size in self.hub.sizes(name).items()]
-        card = front_matter(self.hub.folders[name])
-        self.json(
-            {"id": name, "modelId": name, "sha": SHA, "siblings": siblings, "tags": [], "cardData": card}
-        )
+        self.json({"id": name, "modelId": name, "sha": SHA, "siblings": siblings, "tags": []})
 
     def tree(self, name: str):
         self.json(
@@ -87,19 +79,14 @@ class Handler(BaseHTTPRequestHandler):
         start = int(self.headers.get("Range", "bytes=0-")[len("bytes=") : -1])
         if start:
             headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
-        stop = (self.hub.breaks_at or self.hub.waits_at) if is_weights else None
+        stop = self.hub.breaks_at if is_weights else None
         if stop is not None and self.hub.is_down:  # the client retries at once
             return self.answer(503, b"", {})
         self.begin(206 if start else 200, len(data) - start, headers)
         self.send(data[start:stop])
         if stop is None:
             return
-        self.hub.is_down = True
-        if self.hub.breaks_at is None:
-            self.hub.goes_on.wait()
-            self.hub.is_down = False
-            self.send(data[stop:])
-        self.close_connection = True
+        self.hub.is_down = self.close_connection = True
 
     def send(self, data: bytes):
         self.wfile.write(data)

@@ -2,13 +2,12 @@
 
 import shutil
 
-import local_hub
 import pytest
 import torch
 from accelerate.state import AcceleratorState, GradientState, PartialState
 from gate import Gate
 from playwright.sync_api import sync_playwright
-from random_models import ARCHITECTURES, publish, random_model
+from random_models import ARCHITECTURES, random_model
 from transformers import AutoTokenizer
 from web import serving
 
@@ -17,7 +16,6 @@ from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.pool import Pool
 from mars_demo.serving.endpoint import Endpoint
-from mars_demo.ui.hosting.published import NAMES
 from mars_demo.ui.hosting.registry import MODELS
 
 
@@ -63,14 +61,6 @@ def random_checkpoint(request, tokenizer):
 def checkpoint(tokenizer):
     """Return a random MARS checkpoint with room for longer texts."""
     return wrap("random", random_model("llama", tokenizer, context=256), tokenizer)
-
-
-@pytest.fixture
-def published_hub(tmp_path, tokenizer, monkeypatch):
-    """Serve the first of the paper's checkpoints, at a small shape, from a hub of our own."""
-    folder = publish(tmp_path / "published", random_model("qwen2", tokenizer, context=512), tokenizer)
-    with local_hub.serving({NAMES[0]: folder}, monkeypatch, tmp_path / "cache") as hub:
-        yield hub
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import (
     HfApi,
@@ -33,13 +32,6 @@ Report = Callable[[int, int], None]  # bytes so far, total bytes
 
 _TEXTS = (".json", ".jinja", ".txt", ".model", "README.md")  # config, tokenizer, template, card
 _PATIENCE = 10  # timeout of the hub's first response in seconds
-
-
-class Cancelled(ValueError):
-    """An error that a report raises to cancel a download.
-
-    It ends a download over HTTP. Downloads with Xet ignore errors; HF_HUB_DISABLE_XET=1 turns Xet off.
-    """
 
 
 def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
@@ -74,24 +66,12 @@ def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
             hf_hub_download(name, file, revision=info.sha, tqdm_class=_reporting(report, done, total))
             done += sizes[file]
         return snapshot_download(name, allow_patterns=list(sizes))  # records which files there are
-    except Cancelled:
-        raise
     except Exception as error:  # the hub's HTTP client raises many types
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(
             f"Fetching {name} was interrupted ({reason}). Try again: complete files, {megabytes(done)} of "
             f"{megabytes(total)}, are kept."
         ) from error
-
-
-def offer(name: str) -> tuple[int, dict[str, Any]]:
-    """Return the bytes of a model's files on the hub, and the front matter of its card.
-
-    Raises:
-        ValueError: if the hub does not tell, with the reason in one sentence.
-    """
-    info = _ask(name)
-    return sum(_needed_of(info).values()), info.card_data.to_dict() if info.card_data else {}
 
 
 def cached(name: str, weights: bool = True) -> str | None:
@@ -107,7 +87,7 @@ def _ask(name: str) -> ModelInfo:
     """Return the hub's description of a model.
 
     Raises:
-        ValueError: as `offer`.
+        ValueError: if the hub does not tell, with the reason in one sentence.
     """
     try:
         return HfApi().model_info(name, files_metadata=True, timeout=_PATIENCE)

@@ -123,7 +123,7 @@ class Pool:
             raise ValueError(member.problem)
         try:
             checkpoint = replace(self._loaded(member, evict), name=member.name)
-        except (NoRoom, hub.Cancelled):
+        except NoRoom:
             member.report("waiting")
             raise
         except Exception as error:

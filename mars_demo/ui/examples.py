@@ -13,6 +13,6 @@ EXAMPLES[GENERAL] = [example for example in PROMPTS if example.get("general")]
 def examples_for(model: str | None) -> list[dict]:
     """Return the examples that suit a model; models trained on tasks have the tiny one's."""
     if model not in EXAMPLES:
-        knows_tasks_only = model in (TINY, BASE) or model not in MODELS.names(downloaded=False)
+        knows_tasks_only = model in (TINY, BASE) or model not in MODELS.names()
         model = TINY if knows_tasks_only else GENERAL
     return EXAMPLES[model]

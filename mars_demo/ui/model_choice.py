@@ -9,13 +9,15 @@ from mars_demo.core.modes import OPENING, modes_of
 from mars_demo.ui.controls import LIVE, QUIET
 from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.examples import EXAMPLES, examples_for
-from mars_demo.ui.hosting.published import ABOUT
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.race_settings import MODES, model_in_url
 
+OTHERS = """`python app.py --model OWNER/NAME` serves other models too, such as the paper's
+`Xalphinions/MARS-Qwen2.5-0.5B-blk8`."""
+
 
 class ModeChoice(gr.CheckboxGroup):
-    """A choice of modes that accepts modes before they are offered, which Gradio would reject.
+    """A choice of modes that accepts modes before they are listed, which Gradio would reject.
 
     A recorded run or a point of the frontier sets its modes before the modes of its model are known.
     """
@@ -37,9 +39,6 @@ class ModelChoice:
         self.model = model
         self.model.render()
         self.facts = Drawing("facts")
-        with gr.Row(elem_id="download"):
-            self.download = gr.Button("Download", visible=False, size="sm")
-            self.cancel = gr.Button("Cancel", visible=False, size="sm")
         self.asking = gr.Timer(0.5)
         self.modes = ModeChoice(
             [(title, name) for title, name in MODES.items() if name in modes_of("mars")],
@@ -53,10 +52,8 @@ class ModelChoice:
         """Connect the events. arrived: the event after which the models are listed."""
         arrived.then(list_models, None, self.model, **QUIET)  # waits until the model code is imported
         self.model.change(introduce, self.model, [self.model, self.asking], **QUIET)
-        followed = [self.model, self.facts, self.modes, self.asking, self.download, self.cancel]
+        followed = [self.facts, self.modes, self.asking]
         self.asking.tick(follow_loading, [self.model, self.modes], followed, **QUIET)
-        self.download.click(download, self.model, self.asking, **QUIET)
-        self.cancel.click(cancel_download, self.model, None, **QUIET)
         self.model.change(show_examples, self.model, self.examples, **QUIET)
         self.examples.click(choose_example, self.examples, self.prompt, **QUIET)
         self.model.input(replace_example, [self.model, self.prompt], self.prompt, **LIVE)
@@ -72,39 +69,19 @@ def introduce(model: str | None):
     if model is None:
         return [gr.skip()] * 2
     MODELS.begin(model)
-    info = ABOUT if MODELS.offer(model) else read_json("models.json").get(model)
-    return gr.Dropdown(info=info), gr.Timer(active=True)
+    about = read_json("models.json").get(model, "")
+    return gr.Dropdown(info=f"{about} {OTHERS}".strip()), gr.Timer(active=True)
 
 
 def follow_loading(model: str | None, chosen: list[str]):
     """Show the loading state and the modes of the chosen model; stop the timer when loading has ended."""
     if model is None:
-        return [gr.skip()] * 6
-    member, offer = MODELS.member(model), MODELS.offer(model)
+        return [gr.skip()] * 3
+    member = MODELS.member(model)
     state = {field: getattr(member, field) for field in ("phase", "done", "total", "problem")}
-    state["facts"] = offer.terms() if offer else member.facts.shown if member.facts else []
-    loading = member.phase not in ("ready", "failed", "offered")
-    is_fetched = bool(offer) and member.phase == "fetching"
-    return (
-        gr.skip() if loading else gr.Dropdown(choices=MODELS.choices()),
-        json.dumps(state),
-        mode_choices(model, chosen),
-        gr.Timer(active=loading),
-        gr.Button(visible=bool(offer) and not is_fetched, interactive=bool(offer) and offer.fits),
-        gr.Button(visible=is_fetched, interactive=is_fetched and not offer.is_cancelled),
-    )
-
-
-def download(model: str | None):
-    """Begin to download a published checkpoint; show the progress."""
-    MODELS.download(model)
-    return gr.Timer(active=True)
-
-
-def cancel_download(model: str | None) -> None:
-    """Cancel the download of a published checkpoint; complete files are kept."""
-    if offer := MODELS.offer(model):
-        offer.is_cancelled = True
+    state["facts"] = member.facts.shown if member.facts else []
+    loading = member.phase not in ("ready", "failed")
+    return json.dumps(state), mode_choices(model, chosen), gr.Timer(active=loading)
 
 
 def mode_choices(model: str, chosen: list[str]):

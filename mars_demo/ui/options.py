@@ -5,13 +5,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from gradio.utils import get_space
-
 from mars_demo.core import limits
 from mars_demo.core.names import DTYPE
 
 VARIABLE = "MARS_DEMO_MODELS"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Parser(argparse.ArgumentParser):
@@ -36,8 +33,8 @@ def parser() -> Parser:
         action="append",
         dest="models",
         metavar="NAME",
-        help="a model to serve: a hub id, a folder, a GGUF file or a bundled name; repeat it to serve "
-        "several models; the first one is the page's default",
+        help="a model to serve: a hub id such as Xalphinions/MARS-Qwen2.5-0.5B-blk8, a folder, a GGUF file "
+        "or a bundled name; repeat it to serve several models; the first one is the page's default",
     )
     add("--only", action="store_true", help="leave out the bundled models that are not named")
     add(
@@ -69,13 +66,3 @@ def read(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     except ValueError as error:
         parser().error(str(error))
     return options
-
-
-def is_own_machine(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether only people at this machine can open the page, and may choose further models.
-
-    A Space, a public link, a network address, a reverse proxy or `--only` rules that out.
-    """
-    host = options.host or environment.get("GRADIO_SERVER_NAME") or LOOPBACK[0]
-    is_public = options.share or get_space() or environment.get("GRADIO_ROOT_PATH")
-    return host in LOOPBACK and not is_public and not options.only

@@ -183,7 +183,7 @@ def link_names() -> dict[str, list[str]]:
     return {
         "tab": [*TABS],
         "run": [entry["id"] for entry in recorded_runs()],
-        "model": MODELS.names(downloaded=False),
+        "model": MODELS.names(),
         "mode": [BASELINE, *MODES.values()],
         "chapter": [*chapters, *(f"{number}" for number, _ in enumerate(chapters, start=1))],
     }

@@ -68,7 +68,7 @@ def in_url(request: gr.Request) -> tuple:
     if "run" in query and (entry := opening(query)):
         return *recorded(entry), watch, *DEFAULTS.values(), gr.skip()
     prompt = query.get("prompt")
-    if not prompt and query.get("model") in MODELS.names(downloaded=False):
+    if not prompt and query.get("model") in MODELS.names():
         prompt = examples_for(query["model"])[0]["id"]
     texts = {example["id"]: example["prompt"] for example in PROMPTS}
     modes = [mode for mode in query.get("mode", "").split(",") if mode in MODES.values()]
@@ -92,7 +92,7 @@ def _valid(parse: Callable[[str], Any], text: str | None) -> Any:
 
 def model_in_url(request: gr.Request) -> str | None:
     """Return the model of the URL's recorded run, `model` or example, by default the first served one."""
-    query, names = request.query_params, MODELS.names(downloaded=False)
+    query, names = request.query_params, MODELS.names()
     made_for = next((e["model"] for e in PROMPTS if e["id"] == query.get("prompt")), None)
     named = ((opening(query) or {}).get("model"), query.get("model"), made_for, *names)
     return next((name for name in named if name in names), None)

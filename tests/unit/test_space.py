@@ -89,7 +89,6 @@ def test_models_of_the_hub_are_preloaded_and_local_ones_are_copied(folder, tmp_p
     )
     # Its app serves them in this order, unless the variable of the operator names others.
     program = "import sys; sys.argv = ['app.py']; import app; print(app.MODELS.names())"
-    program += "; from huggingface_hub import constants; assert constants.HF_HUB_DISABLE_XET"
     for variable, names in (
         (None, "['owner/name', 'my model', 'mars-tiny', 'ar-tiny']"),
         ("ar-tiny", "['ar-tiny', 'm"),

@@ -12,8 +12,6 @@ import argparse
 import secrets
 import shutil
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -26,8 +24,6 @@ from mars_demo.decoding.pace import measured
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import usable
 from mars_demo.models.pool import Member, Pool, unload
-from mars_demo.models.precision import dense_dtype
-from mars_demo.ui.hosting.published import Published
 from mars_demo.ui.hosting.storage import storage
 
 MINUTE = 60  # seconds
@@ -70,72 +66,26 @@ class Registry(Pool):
 
     def _serve(self, sources: list[str], *settings) -> None:
         super().__init__(sources, *settings)
-        self._served, self._offered = super().names(), {}
+        self._served = super().names()
         for name in (TINY, BASE):
             self._members.setdefault(name, Member(name, name))
 
-    def serve(self, options: argparse.Namespace, offered: Sequence[str] = ()) -> None:
-        """Serve the models that the operator names (see `ui.options`); call this before building a page.
-
-        offered: published checkpoints for visitors to download.
-        """
+    def serve(self, options: argparse.Namespace) -> None:
+        """Serve the models that the operator names (see `ui.options`); call this before building a page."""
         named = options.models
         more = [] if options.only else [name for name in bundled() if name not in named]
         self._serve([*named, *more], options.device, options.dtype, options.block_size)
-        with suppress(ValueError):  # no such device, which the page says of every model
-            device = usable(self.device)
-            dtype = dense_dtype(self.dtype, device)
-            self._offered = {name: Published(name, device, dtype) for name in offered if name not in named}
-            self._members |= self._offered
 
-    def names(self, downloaded: bool = True) -> list[str]:
-        """Return the names of the served models, the default first.
+    def names(self) -> list[str]:
+        """Return the names of the served models, the default first."""
+        return self._served
 
-        downloaded: whether to leave out published checkpoints that are not downloaded.
-        """
-        offered = (name for name, model in self._offered.items() if model.is_here or not downloaded)
-        return [*self._served, *offered]
-
-    def choices(self) -> list[tuple[str, str]]:
-        """Return the entries of the visitor's model list with the models' names."""
-        names = [*self.names(downloaded=False), *filter(self.own, [*self._trained])]
-        return [(self._offered[name].label if name in self._offered else name, name) for name in names]
-
-    def offer(self, name: str | None) -> Published | None:
-        """Return the published checkpoint of that name if it is not downloaded."""
-        model = self._offered.get(name) if isinstance(name, str) else None
-        return None if model is None or model.is_here else model
-
-    def begin(self, name: str) -> None:
-        """Start loading a model in the background, or ask the hub about one that is not downloaded."""
-        if offer := self.offer(name):
-            offer.ask()
-        else:
-            super().begin(name)
-
-    def load(self, name: str | None = None, evict: bool = True) -> Checkpoint:
-        """Return the checkpoint with a name, as a pool does.
-
-        Raises:
-            ValueError: also if it is a published checkpoint that is not downloaded.
-        """
-        if self.offer(name):
-            raise ValueError(f"{name} is not downloaded yet. Press Download below the model list.")
-        return super().load(name, evict)
+    def choices(self) -> list[str]:
+        """Return the names in the visitor's model list."""
+        return [*self._served, *filter(self.own, [*self._trained])]
 
     def _read(self, member: Member, evict: bool) -> Checkpoint:
         return measured(super()._read(member, evict))
-
-    def download(self, name: str) -> None:
-        """Download a published checkpoint and load it, in the background."""
-        if (offer := self.offer(name)) and offer.fits and offer.phase != "fetching":
-            offer.is_cancelled, offer.problem = False, None
-            offer.report("fetching")
-            threading.Thread(target=self._download, args=[name], daemon=True).start()
-
-    def _download(self, name: str) -> None:
-        with suppress(ValueError):  # the model keeps the error
-            super().load(name)
 
     def member(self, name: str | None) -> Member:
         """Return the visitor's own or a served model, or the default model for None.

@@ -58,7 +58,7 @@ def described(frontier: Frontier) -> str:
 
 def opened(model: str | None, tasks: str):
     """List the models when the tab is opened; the first time, show the first one with records."""
-    names = [name for _, name in MODELS.choices() if not MODELS.offer(name)]
+    names = MODELS.choices()
     if model:
         return gr.Dropdown(choices=names), *[gr.skip()] * 4
     model = next((name for name in names if _recorded(name)), names[0])
