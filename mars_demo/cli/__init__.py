@@ -12,7 +12,8 @@ from mars_demo import __version__
 from mars_demo.cli.output import notice
 
 # Set before transformers is imported, to keep standard error for this program's progress and notices.
-os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+if not sys.stderr.isatty():
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("HF_HUB_VERBOSITY", "error")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 

@@ -14,6 +14,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.evaluation import accuracy
 from mars_demo.evaluation.frontier import parse_taus
 from mars_demo.models.export import card
+from mars_demo.models.load import load_checkpoint
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
     names = tasks.named(arguments.tasks) if arguments.tasks else None
     if arguments.output:
         check_writable(arguments.output)
-    checkpoint = loading.load(arguments.model, arguments.block_size, arguments.dtype)
+    checkpoint = load_checkpoint(arguments.model, None, arguments.dtype, arguments.block_size)
     request = Request(arguments.mode, criterion=arguments.criterion, window=arguments.window)
     request = request.fitted(checkpoint)
     loading.say_raw(checkpoint)

@@ -3,10 +3,11 @@
 import argparse
 from pathlib import Path
 
-from mars_demo.cli.loading import NAMES, load
+from mars_demo.cli.loading import NAMES
 from mars_demo.cli.output import notice
 from mars_demo.models.export import card
 from mars_demo.models.export.save import save_checkpoint
+from mars_demo.models.load import load_checkpoint
 from mars_demo.static import onnx_model
 
 
@@ -29,7 +30,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    checkpoint = load(arguments.model, arguments.block_size, "float32")
+    checkpoint = load_checkpoint(arguments.model, None, "float32", arguments.block_size)
     if arguments.format == "safetensors":
         arguments.output.mkdir(parents=True, exist_ok=True)
         model, size = checkpoint.model, checkpoint.block_size

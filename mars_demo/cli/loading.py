@@ -1,9 +1,6 @@
-"""The checkpoint of a command: its options, and loading with a progress bar on standard error."""
+"""The checkpoint of a command: its options and its loading."""
 
 import argparse
-import sys
-
-from tqdm import tqdm
 
 from mars_demo.cli.output import notice
 from mars_demo.decoding.pace import measured
@@ -22,28 +19,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load(name: str | None, block_size: int | None = None, dtype: str = "auto"):
-    """Load a checkpoint; a terminal shows the progress of a download.
-
-    Raises:
-        ValueError: as `load_checkpoint`.
-    """
-    with tqdm(unit="B", unit_scale=True, leave=False, delay=1, disable=not sys.stderr.isatty()) as bar:
-
-        def report(done: int, total: int) -> None:
-            bar.desc, bar.total = f"Fetching {name}", total
-            bar.update(done - bar.n)
-
-        return load_checkpoint(name, None, dtype, block_size, report)
-
-
 def load_for(request, arguments: argparse.Namespace):
     """Load the checkpoint of a command, and measure its forwards if the windows of the request adapt.
 
     Raises:
         ValueError: as `load_checkpoint` and `Request.fitted`.
     """
-    checkpoint = load(arguments.model, arguments.block_size, arguments.dtype)
+    checkpoint = load_checkpoint(arguments.model, None, arguments.dtype, arguments.block_size)
     adapts = request.fitted(checkpoint).rules.paced and request.window is None
     return measured(checkpoint) if adapts else checkpoint
 

@@ -10,6 +10,7 @@ from mars_demo.core.modes import MODES
 from mars_demo.core.names import DTYPE
 from mars_demo.decoding.request import PARAMETERS, Request
 from mars_demo.decoding.sampling import Sampling
+from mars_demo.models.load import load_checkpoint
 
 OWN = ("mode", "tau", "criterion", "window", "max_new_tokens", "linear")  # the fields of a `Request`
 SAMPLING = tuple(field.name for field in fields(Sampling))
@@ -57,7 +58,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def request_of(arguments: argparse.Namespace, raw: bool = False) -> Request:
     """Return the arguments as a request."""
-    draft = loading.load(arguments.draft, dtype=arguments.dtype) if arguments.draft else None
+    draft = load_checkpoint(arguments.draft, None, arguments.dtype) if arguments.draft else None
     given = {name: getattr(arguments, name) for name in OWN}
     return Request(**given, raw=raw, draft=draft, sampling=sampling_of(arguments), adaptive=True)
 

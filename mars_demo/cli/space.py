@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 from huggingface_hub import HfApi
 
-from mars_demo.cli.loading import load
 from mars_demo.cli.output import notice
+from mars_demo.models.load import load_checkpoint
 from mars_demo.static import live, space
 from mars_demo.static.live.runtime import MissingLibraries
 from mars_demo.ui import gallery
@@ -84,7 +84,7 @@ def write_gallery(
     with TemporaryDirectory() as folder:
         files = Path(folder)
         try:
-            size = live.collect(files, (load(name, None, "float32") for name in models))
+            size = live.collect(files, (load_checkpoint(name, None, "float32") for name in models))
         except MissingLibraries as error:
             notice(f"No live page: {error}")
             gallery.write(output, None, repository)

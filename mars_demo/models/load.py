@@ -1,11 +1,11 @@
 """Loading of checkpoints from names, folders, GGUF files and hub ids."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 
 import torch
 from safetensors import SafetensorError
@@ -22,17 +22,16 @@ from transformers.utils import logging as transformers_logging
 
 from mars_demo.core.names import bundled, gguf_file, locate
 from mars_demo.models import block_size as blocks
-from mars_demo.models import gguf, hub, precision, safetensors_files
+from mars_demo.models import gguf, hub, memory, precision, safetensors_files
 from mars_demo.models.architectures import empty, published_config, require_causal
 from mars_demo.models.checkpoint import Checkpoint, require_fit, wrap
 from mars_demo.models.device import usable
-from mars_demo.models.hub import Report
-from mars_demo.models.memory import is_short, needed
 from mars_demo.models.runtime.quantized import QuantizedModel
 from mars_demo.models.runtime.weights import QuantizedWeights
 
-# One thread at a time: transformers sets the dtype of a model as torch's default for all threads meanwhile.
-_READING = Lock()
+# One thread at a time: two models must not count on the same free memory, and transformers sets the dtype
+# of a model as torch's default for all threads meanwhile.
+_READING = RLock()
 transformers_logging.disable_progress_bar()  # it would draw a bar for every load
 
 
@@ -41,8 +40,6 @@ def load_checkpoint(
     device: str | None = None,
     dtype: torch.dtype | str = "auto",
     block_size: int | None = None,
-    report: Report | None = None,
-    make_room: Callable[[int, str], None] | None = None,
 ) -> Checkpoint:
     """Load a checkpoint from a bundled name, a local folder, a GGUF file or a hub id.
 
@@ -54,8 +51,6 @@ def load_checkpoint(
         file, and float32 otherwise.
     block_size: masks per block in training, if its config and name do not say so or are wrong; 0 for an
         ordinary AR model.
-    report: called with the bytes so far and all bytes of a download.
-    make_room: called with the bytes that the model needs, and its device, before its weights are read.
 
     Raises:
         ValueError: with a reason in one sentence, if the checkpoint does not exist, cannot be fetched, is
@@ -65,19 +60,18 @@ def load_checkpoint(
     if name is None:
         raise ValueError("There is no bundled checkpoint. Name a local folder or a hub id (owner/name).")
     device = usable(device)
-    path, label = _located(name, report)
+    path, label = _located(name)
     with _one_sentence(name):
         tokenizer, config = _described(path, label, block_size)
         quantizes = precision.is_quantized(dtype, path, device, config)
-        dense_dtype = precision.dense_dtype(dtype, device)
+        dense_dtype, outlined = precision.dense_dtype(dtype, device), empty(config)
+    with _READING:
         # Also enough for a quantized model, whose dequantized weights may be needed later.
-        size = needed(empty(config), device, dense_dtype)
-    if make_room:
-        make_room(size, device)
-    with _one_sentence(name):
-        if quantizes:
-            return _quantized(name, path, tokenizer, config)
-    return wrap(name, _dense(name, path, config, dense_dtype, device), tokenizer, Path(path))
+        memory.require(name, outlined, device, dense_dtype)
+        with _one_sentence(name):
+            if quantizes:
+                return _quantized(name, path, tokenizer, config)
+        return wrap(name, _dense(name, path, config, dense_dtype, device), tokenizer, Path(path))
 
 
 def _quantized(
@@ -120,12 +114,12 @@ def outline(name: str, block_size: int | None = None) -> Checkpoint:
         return wrap(name, empty(config), tokenizer, Path(path))
 
 
-def _located(name: str, report: Report | None = None, weights: bool = True) -> tuple[str, str]:
+def _located(name: str, weights: bool = True) -> tuple[str, str]:
     """Return the folder or GGUF file of a checkpoint, fetched if necessary, and its own name."""
     path = locate(name)
     if Path(path).exists():
         return path, Path(path).resolve().name
-    return hub.fetch(path, report, weights), name
+    return hub.fetch(path, weights), name
 
 
 @contextmanager
@@ -136,7 +130,7 @@ def _one_sentence(name: str) -> Iterator[None]:
     except SafetensorError as error:
         raise ValueError(f"The weights of {name} are damaged or incomplete ({error}).") from error
     except Exception as error:  # libraries raise many types for broken files
-        if is_short(error):
+        if memory.is_short(error):
             raise ValueError(f"There is not enough memory for {name}.") from error
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ValueError(f"{name} cannot be loaded as a causal language model: {reason}") from error

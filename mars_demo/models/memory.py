@@ -1,7 +1,5 @@
 """The memory needs of checkpoints, and the free memory of devices."""
 
-from pathlib import Path
-
 import psutil
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -13,6 +11,22 @@ MEMORY = "There is not enough memory for this. Use a shorter prompt or a smaller
 TEXT = 4096  # tokens of a long conversation and its answer
 # Parts of torch's messages on a CPU, where it has no exception type for lack of memory.
 _SHORT = ("can't allocate memory", "std::bad_alloc", "could not create a primitive")
+
+
+def require(name: str, model: PreTrainedModel, device: str, dtype: torch.dtype) -> None:
+    """Check that a device has room for a model.
+
+    model: on any device, also without values.
+
+    Raises:
+        ValueError: if it has not.
+    """
+    size, free = needed(model, device, dtype), available(device)
+    if free < size:
+        raise ValueError(
+            f"There is not enough memory for {name} on {device}: it needs {size / 1e9:.1f} GB, and "
+            f"{free / 1e9:.1f} GB are free."
+        )
 
 
 def needed(model: PreTrainedModel, device: str, dtype: torch.dtype) -> int:
@@ -36,14 +50,14 @@ def cache_size(config: PreTrainedConfig, dtype: torch.dtype, positions: int) -> 
 
 
 def available(device: str) -> int:
-    """Return the free bytes of a device; on a CPU, container limits count too."""
+    """Return the free bytes of a device."""
     kind = torch.device(device)
     if kind.type == "cuda":  # the driver counts memory that torch reserves for later tensors as used
         kept = torch.cuda.memory_reserved(kind) - torch.cuda.memory_allocated(kind)
         return torch.cuda.mem_get_info(kind)[0] + kept
     if kind.type == "mps":
         return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
-    return min([psutil.virtual_memory().available, *container_rooms(Path("/"))])
+    return psutil.virtual_memory().available
 
 
 def is_short(error: BaseException) -> bool:
@@ -51,39 +65,3 @@ def is_short(error: BaseException) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _SHORT)
-
-
-def container_rooms(root: Path) -> list[int]:
-    """Return the free bytes under each memory limit of this process's control groups, version 1 and 2.
-
-    The limits of all parent groups count. A group's file cache is reclaimed when memory is short, so it
-    counts as free.
-    """
-    rooms = []
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:  # not Linux
-        return rooms
-    for line in lines:
-        _, controllers, group = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        base = root / "sys/fs/cgroup" / ("memory" if controllers else "")
-        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-        names = names if controllers else ("memory.max", "memory.current", "inactive_file")
-        # In a container the group's path may be that of the host; then only the top folder exists.
-        inner = base / group.strip("/")
-        for folder in (inner, *inner.parents):
-            if not folder.is_relative_to(base):
-                break
-            rooms += _room(folder, *names)
-    return rooms
-
-
-def _room(folder: Path, limit: str, usage: str, cache: str) -> list[int]:
-    try:
-        most, used = (folder / limit).read_text().strip(), int((folder / usage).read_text())
-        counts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-    except OSError:  # no such group, or no limit
-        return []
-    return [] if most == "max" else [max(0, int(most) - used + int(counts.get(cache, 0)))]

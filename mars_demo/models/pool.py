@@ -1,30 +1,21 @@
-"""The pool of an app's models: loaded once, shared by all visitors, and evicted when memory is short."""
+"""An app's models, each loaded once and shared by all visitors."""
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
-import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
-import torch
-
 from mars_demo.core import background
-from mars_demo.core.names import bundled, locate
-from mars_demo.models import facts, hub, load, memory
+from mars_demo.core.names import bundled
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.models.facts import Facts
+from mars_demo.models.facts import Facts, facts
+from mars_demo.models.load import load_checkpoint
 
 RETRY_AFTER = 60  # seconds until a failed load may be retried, since an unreachable hub may be back
-
-
-class NoRoom(ValueError):
-    """An error for too little memory to load a model."""
 
 
 @dataclass(eq=False)
@@ -33,21 +24,14 @@ class Member:
 
     name: str
     source: str
-    phase: str = "waiting"  # then fetching, loading, and ready or failed
-    done: int = 0  # bytes of the phase so far; 0 if unknown
-    total: int = 0  # bytes of the phase; 0 if unknown
+    phase: str = "waiting"  # then loading, and ready or failed
     problem: str | None = None  # the reason of a failure, in a sentence
-    facts: Facts | None = None  # known after the first load
+    facts: Facts | None = None  # known after loading
     checkpoint: Checkpoint | None = None
-    used: float = 0.0
     failed: float = 0.0
     block_size: int | None = None  # masks per block, if its files and its name may not state it
     device: str | None = None  # None for that of the pool
     lock: threading.RLock = field(default_factory=threading.RLock)
-
-    def report(self, phase: str, done: int = 0, total: int = 0) -> None:
-        """Record the progress of loading."""
-        self.phase, self.done, self.total = phase, done, total
 
 
 class Pool:
@@ -70,8 +54,6 @@ class Pool:
             name: Member(name, source, block_size=None if source in bundled() else block_size)
             for name, source in labels(sources).items()
         }
-        # Two models must not count on the same free memory.
-        self._one_at_a_time = threading.Lock()
 
     def names(self) -> list[str]:
         """Return the names of all models, the default first."""
@@ -88,19 +70,16 @@ class Pool:
             raise ValueError(f"Unknown model {name!r}. Choose from {', '.join(self.names()) or 'none'}.")
         return self._members[name]
 
-    def load(self, name: str | None = None, evict: bool = True) -> Checkpoint:
+    def load(self, name: str | None = None) -> Checkpoint:
         """Return the checkpoint with a name, after loading it if necessary.
 
-        evict: whether to evict the least recently used models if memory is short.
-
         Raises:
-            ValueError: if there is no such model, it cannot be loaded, or memory does not suffice.
+            ValueError: if there is no such model, or as `load_checkpoint`.
         """
         member = self.member(name)
         with member.lock:
-            member.used = time.monotonic()
             if member.checkpoint is None:
-                self._bring(member, evict)
+                self._bring(member)
             return member.checkpoint
 
     def begin(self, name: str) -> None:
@@ -109,81 +88,31 @@ class Pool:
             background.start(self._try, name)
 
     def load_all(self) -> None:
-        """Load one model after the other while memory suffices; the others load on first use."""
+        """Load one model after the other; those that fail keep their reason."""
         for name in self.names():
-            self._try(name, evict=False)
+            self._try(name)
 
-    def _try(self, name: str, evict: bool = True) -> None:
+    def _try(self, name: str) -> None:
         with suppress(ValueError):  # the member keeps the error
-            self.load(name, evict)
+            self.load(name)
 
-    def _bring(self, member: Member, evict: bool) -> None:
-        """Fetch and load a model, or record the error."""
+    def _bring(self, member: Member) -> None:
+        """Load a model, or record the error."""
         if member.problem and time.monotonic() - member.failed < RETRY_AFTER:
             raise ValueError(member.problem)
+        member.phase = "loading"
         try:
-            checkpoint = replace(self._loaded(member, evict), name=member.name)
-        except NoRoom:
-            member.report("waiting")
-            raise
+            checkpoint = replace(self._read(member), name=member.name)
         except Exception as error:
             # Broken files raise many types, and none may leave visitors waiting for this model.
             member.problem = (str(error) or type(error).__name__).replace(member.source, member.name)
-            member.failed = time.monotonic()
-            member.report("failed")
+            member.failed, member.phase = time.monotonic(), "failed"
             raise ValueError(member.problem) from error
-        member.checkpoint, member.facts, member.problem = checkpoint, facts.facts(checkpoint), None
-        member.report("ready")
+        member.checkpoint, member.facts, member.problem = checkpoint, facts(checkpoint), None
+        member.phase = "ready"
 
-    def _loaded(self, member: Member, evict: bool) -> Checkpoint:
-        path = locate(member.source)
-        if not Path(path).exists():
-            # Outside the lock, so that others can load meanwhile.
-            member.report("fetching")
-            hub.fetch(path, partial(member.report, "fetching"))
-        member.report("loading")
-        with self._one_at_a_time:
-            return self._read(member, evict)
-
-    def _read(self, member: Member, evict: bool) -> Checkpoint:
-        """Load a model whose files are here, alone."""
-        return load.load_checkpoint(
-            member.source,
-            member.device or self.device,
-            self.dtype,
-            member.block_size,
-            make_room=partial(self._make_room, member, evict),
-        )
-
-    def _make_room(self, member: Member, evict: bool, size: int, device: str) -> None:
-        """Evict other models, if allowed, until `size` bytes are free."""
-        others = sorted(self._members.values(), key=lambda other: other.used) if evict else []
-        for other in others:
-            if memory.available(device) >= size:
-                break
-            if other is not member and other.lock.acquire(blocking=False):  # else it is about to be used
-                try:
-                    unload(other)
-                finally:
-                    other.lock.release()
-        if (free := memory.available(device)) < size:
-            raise NoRoom(
-                f"There is not enough memory for {member.name} on {device}: it needs {size / 1e9:.1f} GB, "
-                f"and {free / 1e9:.1f} GB are free."
-            )
-
-
-def unload(member: Member) -> None:
-    """Drop a model's checkpoint, unless a run still uses it and would keep its memory."""
-    if member.checkpoint is None:
-        return
-    reference = weakref.ref(member.checkpoint)
-    member.checkpoint = None
-    gc.collect()
-    torch.cuda.empty_cache()  # other libraries may need the GPU memory that torch would keep
-    member.checkpoint = reference()
-    if member.checkpoint is None:
-        member.report("waiting")
+    def _read(self, member: Member) -> Checkpoint:
+        return load_checkpoint(member.source, member.device or self.device, self.dtype, member.block_size)
 
 
 def labels(sources: Sequence[str]) -> dict[str, str]:

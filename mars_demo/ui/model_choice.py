@@ -78,8 +78,8 @@ def follow_loading(model: str | None, chosen: list[str]):
     if model is None:
         return [gr.skip()] * 3
     member = MODELS.member(model)
-    state = {field: getattr(member, field) for field in ("phase", "done", "total", "problem")}
-    state["facts"] = member.facts.shown if member.facts else []
+    shown = member.facts.shown if member.facts else []
+    state = {"phase": member.phase, "problem": member.problem, "facts": shown}
     loading = member.phase not in ("ready", "failed")
     return json.dumps(state), mode_choices(model, chosen), gr.Timer(active=loading)
 

@@ -1,6 +1,5 @@
 """Fetching checkpoints from a local hub that works, breaks off or is unreachable."""
 
-import re
 import shutil
 
 import pytest
@@ -37,17 +36,12 @@ def refusal(name: str = NAME, **options) -> str:
     return str(error.value)
 
 
-def test_a_model_is_fetched_once_and_its_bytes_are_reported(served, mars_tiny):
-    reports = []
-    checkpoint = load_checkpoint(NAME, device="cpu", report=lambda *report: reports.append(report))
+def test_a_model_is_fetched_once(served, mars_tiny):
+    checkpoint = load_checkpoint(NAME, device="cpu")
     ids = torch.tensor([[5, 6, 7, 8]])
     torch.testing.assert_close(checkpoint.model(ids).logits, mars_tiny.model(ids).logits)
     assert (checkpoint.name, checkpoint.block_size) == (NAME, 8)
-
-    done, totals = [done for done, _ in reports], {total for _, total in reports}
-    assert done == sorted(done) and totals == {done[-1]} == {needed_bytes(served)} == {served.served}
-
-    load_checkpoint(NAME, device="cpu", report=lambda *report: None)
+    load_checkpoint(NAME, device="cpu")
     assert served.served == needed_bytes(served)
 
 
@@ -66,19 +60,10 @@ def test_an_outline_fetches_no_weights(served):
 
 def test_a_fetch_that_breaks_off_is_reported_and_keeps_complete_files(served):
     served.breaks_at = 5_000_000
-    message = refusal()
-    assert re.search(r"\b0\.2 MB of 8\.4 MB", message)
+    assert "kept" in refusal()
     served.breaks_at = None
     assert load_checkpoint(NAME, device="cpu").block_size == 8
     assert served.served == needed_bytes(served) + 5_000_000  # only the weights were sent again
-
-
-def test_a_full_disk_is_reported_before_anything_is_fetched(served, tmp_path):
-    free = shutil.disk_usage(tmp_path).free
-    with (served.folders[NAME] / "model.safetensors").open("r+b") as weights:
-        weights.truncate(free + (1 << 36))  # a sparse file
-    assert "MB" in refusal()
-    assert served.served == 0
 
 
 def test_missing_and_gated_models_have_different_errors(served):
@@ -102,8 +87,9 @@ def test_pickled_weights_are_not_fetched(served):
 def test_the_needed_files_are_texts_and_the_best_weights():
     sharded = [(f"model-0000{i}-of-00002.safetensors", 5) for i in (1, 2)]
     others = [("model.safetensors.index.json", 1), ("config.json", 1), ("original/model.safetensors", 9)]
-    assert hub.needed_files([*sharded, *others, ("a.gguf", 3)]) == dict([*sharded, *others[:2]])
-    assert hub.needed_files([("b-Q8_0.gguf", 8), ("b-Q4_1.gguf", 4)]) == {"b-Q8_0.gguf": 8}
-    assert hub.needed_files([("b-F16.gguf", 8), ("b-Q4_1.gguf", 4)]) == {"b-Q4_1.gguf": 4}
-    split = {f"b-Q8_0-0000{i}-of-00002.gguf": 9 for i in (1, 2)}
-    assert hub.needed_files([*split.items(), ("b-Q4_1.gguf", 4)]) == split
+    texts = [file for file, _ in others[:2]]
+    assert hub.needed_files([*sharded, *others, ("a.gguf", 3)]) == texts + [file for file, _ in sharded]
+    assert hub.needed_files([("b-Q8_0.gguf", 8), ("b-Q4_1.gguf", 4)]) == ["b-Q8_0.gguf"]
+    assert hub.needed_files([("b-F16.gguf", 8), ("b-Q4_1.gguf", 4)]) == ["b-Q4_1.gguf"]
+    split = [f"b-Q8_0-0000{i}-of-00002.gguf" for i in (1, 2)]
+    assert hub.needed_files([*((file, 9) for file in split), ("b-Q4_1.gguf", 4)]) == split

@@ -1,6 +1,4 @@
-"""Memory that checkpoints need and a machine has, and facts about a checkpoint."""
-
-from pathlib import Path
+"""Memory that checkpoints need, and facts about a checkpoint."""
 
 import pytest
 import torch
@@ -36,29 +34,6 @@ def test_needed_memory_is_the_loaded_model_its_largest_tensor_and_two_texts_on_a
     text = sum(layer.keys.nbytes + layer.values.nbytes for layer in engine.cache.keys.layers)
     texts = 2 * memory.TEXT * text // length
     assert memory.needed(loaded, "cuda", dtype) == once + largest + texts
-
-
-def group(root: Path, path: str, limit: str, names: tuple[str, str, str], used: int, cache: int) -> None:
-    folder = root / "sys/fs/cgroup" / path
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in zip(
-        names, (limit, str(used), f"anon 7\n{'total_' * ('limit' in names[0])}inactive_file {cache}")
-    ):
-        (folder / name).write_text(text + "\n")
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_available_memory_respects_a_container_and_counts_its_file_cache(tmp_path, version):
-    first = ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat")
-    names, base = (first, "memory/") if version == 1 else (("memory.max", "memory.current", first[2]), "")
-    line = "4:cpu,memory:/box/inner" if version == 1 else "0::/box/inner"
-    (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/self/cgroup").write_text(f"9:pids:/elsewhere\n{line}\n")
-    assert memory.container_rooms(tmp_path) == []
-    group(tmp_path, f"{base}box", "1000", names, used=700, cache=200)
-    assert memory.container_rooms(tmp_path) == [500]
-    group(tmp_path, f"{base}box/inner", "max" if version == 2 else "900", names, used=950, cache=0)
-    assert min(memory.container_rooms(tmp_path)) == (500 if version == 2 else 0)
 
 
 @pytest.mark.parametrize(

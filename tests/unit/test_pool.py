@@ -1,14 +1,14 @@
-"""The models that an app serves: loaded once, evicted when memory is short, refused with a reason."""
+"""The models that an app serves: loaded once, kept, and rejected with a reason."""
 
 import shutil
 import threading
-import weakref
 
 import pytest
 import torch
 
 from mars_demo.core.assets import ASSETS
 from mars_demo.models import memory, pool
+from mars_demo.models.load import outline
 from mars_demo.models.pool import Pool, labels
 
 
@@ -18,19 +18,6 @@ def folders(tmp_path):
     for name in ("one", "two", "three"):
         shutil.copytree(ASSETS / "mars-tiny", tmp_path / name)
     return {name: str(tmp_path / name) for name in ("one", "two", "three")}
-
-
-@pytest.fixture
-def small_machine(monkeypatch):
-    """Limit memory to two tiny models, and return a list for the pool members whose models use it."""
-    served = []
-    size = memory.needed(pool.load.outline("mars-tiny").model, "cpu", torch.float32)
-
-    def available(device):
-        return 2 * size - size * sum(member.checkpoint is not None for member in served)
-
-    monkeypatch.setattr(memory, "available", available)
-    return served
 
 
 def test_names_reveal_no_folders_and_differ(tmp_path):
@@ -54,82 +41,18 @@ def test_a_model_is_loaded_once_for_all_visitors(folders):
     assert served.member("one").facts.parameters == 4_081_920
 
 
-def test_the_least_recently_used_model_is_evicted_when_memory_is_short(folders, small_machine):
+def test_a_model_that_does_not_fit_is_rejected_and_the_others_stay(folders, monkeypatch):
     served = Pool(list(folders.values()))
-    small_machine += [served.member(name) for name in folders]
-    served.load("one")
-    served.load("two")
-    served.load("one")
-    served.load("three")
-    assert [member.phase for member in small_machine] == ["ready", "waiting", "ready"]
-    assert served.load("two").name == "two" and served.member("one").phase == "waiting"
-    assert served.member("one").facts.modes[0] == "mars"  # its facts are kept
-
-
-def test_a_model_in_use_is_not_evicted(folders, small_machine):
-    served = Pool(list(folders.values()))
-    small_machine += [served.member(name) for name in folders]
-    used = [served.load(name) for name in ("one", "two")]
-    with pytest.raises(ValueError, match="three.*cpu.*GB"):
-        served.load("three")
-    assert served.load("one") is used[0] and served.member("three").phase == "waiting"
-    del used[1]
-    assert served.load("three").name == "three" and served.member("two").phase == "waiting"
-
-
-class Allocator:
-    """A stand-in for torch's memory on a GPU with room for two tiny models.
-
-    Freed memory stays reserved, and in use for the driver, until the cache is emptied.
-    """
-
-    def __init__(self, size: int):
-        self.size, self.allocated, self.reserved = size, 0, 0
-
-    def take(self) -> None:
-        self.allocated += self.size
-        self.reserved = max(self.reserved, self.allocated)
-
-    def free(self) -> None:
-        self.allocated -= self.size
-
-    def empty(self) -> None:
-        self.reserved = self.allocated
-
-
-def test_a_model_evicted_from_a_gpu_frees_its_memory(folders, monkeypatch):
-    load = pool.load
-    gpu = Allocator(memory.needed(load.outline("mars-tiny").model, "cuda", torch.float32))
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2 * gpu.size - gpu.reserved, 0))
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: gpu.reserved)
-    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: gpu.allocated)
-    monkeypatch.setattr(torch.cuda, "empty_cache", gpu.empty)
-    on_cpu = load.load_checkpoint
-
-    def on_gpu(source, device, *rest, make_room):
-        make_room(gpu.size, device)
-        checkpoint = on_cpu(source, "cpu", *rest)
-        gpu.take()
-        weakref.finalize(checkpoint.model, gpu.free)
-        return checkpoint
-
-    monkeypatch.setattr(load, "load_checkpoint", on_gpu)
-    served = Pool(list(folders.values()), device="cuda", dtype="float32")
-    for name in ("one", "two", "three"):
-        served.load(name)
-    assert [served.member(name).phase for name in folders] == ["waiting", "ready", "ready"]
-    assert gpu.reserved == gpu.allocated == 2 * gpu.size
-    member = served.member("two")
-    pool.unload(member)
-    gpu.reserved = 2 * gpu.size  # as if another tensor had been allocated and freed
-    assert memory.available("cuda") == gpu.size  # memory that torch only reserves is available
-
-
-def test_loading_all_evicts_nothing(folders, small_machine):
-    served = Pool(list(folders.values()))
-    small_machine += [served.member(name) for name in folders]
+    size = memory.needed(outline("mars-tiny").model, "cpu", torch.float32)
+    loaded = served.load("one")
+    monkeypatch.setattr(memory, "available", lambda device: size - 1)
+    with pytest.raises(ValueError, match="two on cpu.*0.0 GB.*0.0 GB"):
+        served.load("two")
+    assert served.member("two").phase == "failed" and "memory" in served.member("two").problem
+    monkeypatch.setattr(memory, "available", lambda device: size)
     served.load_all()
-    assert [member.phase for member in small_machine] == ["ready", "ready", "waiting"]
+    assert [served.member(name).phase for name in folders] == ["ready", "failed", "ready"]
+    assert served.load("one") is loaded
 
 
 def test_a_broken_model_has_a_reason_and_the_others_load(folders, tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ from mars_demo.core.names import BASE, TINY, bundled
 from mars_demo.decoding.pace import measured
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import usable
-from mars_demo.models.pool import Member, Pool, unload
+from mars_demo.models.pool import Member, Pool
 from mars_demo.ui.hosting.storage import storage
 
 MINUTE = 60  # seconds
@@ -84,8 +84,8 @@ class Registry(Pool):
         """Return the names in the visitor's model list."""
         return [*self._served, *filter(self.own, [*self._trained])]
 
-    def _read(self, member: Member, evict: bool) -> Checkpoint:
-        return measured(super()._read(member, evict))
+    def _read(self, member: Member) -> Checkpoint:
+        return measured(super()._read(member))
 
     def member(self, name: str | None) -> Member:
         """Return the visitor's own or a served model, or the default model for None.
@@ -96,9 +96,9 @@ class Registry(Pool):
         return self.own(name) or super().member(name)
 
     def load_all(self) -> None:
-        """Load the operator's models and that of the lessons, while memory suffices."""
+        """Load the operator's models and that of the lessons."""
         for name in (*self._served, TINY):
-            self._try(name, evict=False)
+            self._try(name)
 
     # ------------------------------------------------------------------------- models of visitors
 
@@ -141,7 +141,7 @@ class Registry(Pool):
         Raises:
             ValueError: if it cannot be loaded.
         """
-        self._bring(model, evict=True)
+        self._bring(model)
         timer = threading.Timer(MINUTE * LIMITS.kept, self.delete, [model.name])
         timer.daemon = True
         timer.start()
@@ -149,7 +149,6 @@ class Registry(Pool):
     def delete(self, name: str) -> None:
         """Delete a visitor's model and its files; a run that uses it goes on."""
         if model := self._trained.pop(name, None):
-            unload(model)
             model.archive.unlink(missing_ok=True)
             shutil.rmtree(model.folder, ignore_errors=True)
 
@@ -168,13 +167,12 @@ class Registry(Pool):
 
     def act_for(self, caller: Caller) -> None:
         """Replace this process's trained models by those of a caller, loaded to this process's device."""
-        self._one_at_a_time = threading.Lock()  # a thread may have held it when this process was forked
         self._caller, earlier, self._trained = caller.visitor, self._trained, {}
         for name, folder in caller.folders.items():
             model = earlier.get(name)
             if model is None or model.checkpoint.model.device.type != usable():
                 model = Trained(name, folder, owner=caller.visitor)
-                self._bring(model, evict=True)
+                self._bring(model)
             self._trained[name] = model
 
 
