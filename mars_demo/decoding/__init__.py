@@ -1,1 +1,1 @@
-"""Decoding: requests, the strategies of the modes, answers, branches and the lens."""
+"""Decoding: requests, the strategies of the modes, answers, and branches."""

@@ -59,10 +59,7 @@ class Checkpoint:
 
     @cached_property
     def dense(self) -> Checkpoint:
-        """Return the checkpoint with dequantized weights, for batches and attention plots.
-
-        They are loaded on first use.
-        """
+        """Return the checkpoint with dequantized weights, for batches; load them on first use."""
         return replace(self, model=self._load(), quantized=None, costs=None) if self.quantized else self
 
     @property

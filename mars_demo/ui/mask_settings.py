@@ -30,13 +30,9 @@ class Settings(NamedTuple):
     new: Number = 2
     block_size: Number = 4
     random_phase: bool = False
-    look: bool = False
-    layer: Number = 1
-    head: Number = 0
-    lens: bool = False
 
     @classmethod
-    def of_forward(cls, forward: Forward, prompt_tokens: int, lens: bool) -> Self:
+    def of_forward(cls, forward: Forward, prompt_tokens: int) -> Self:
         """Return the settings that describe a forward of decoding.
 
         They are inexact if the tokenizer splits the text into other tokens than the model wrote.
@@ -50,7 +46,6 @@ class Settings(NamedTuple):
             prompt=prompt_tokens,
             new=drawn.new,
             block_size=drawn.block_size,
-            lens=lens,
         )
 
     def with_query(self, query: Mapping[str, str]) -> Self:
@@ -101,7 +96,8 @@ class Settings(NamedTuple):
         )
         positions = len(mask.rows)
         if not KINDS[self.kind].streams:
-            caption = f"{positions} positions computed in one forward, {len(mask.past)} in the cache."
+            cached = len(mask.columns) - positions
+            caption = f"{positions} positions computed in one forward, {cached} in the cache."
             return Forward(self.model, mask, caption)
         caption = f"{len(ids)} clean and {positions - len(ids)} noisy positions."
         if self.kind == "mars":
@@ -113,7 +109,6 @@ class Settings(NamedTuple):
 
     def ranges(self) -> dict[str, dict]:
         """Return updates of the controls whose range depends on other controls."""
-        config = MODELS.load(self.model).model.config
         try:
             tokens = len(self.ids())
         except ValueError:  # the sentence is too short, which the picture says
@@ -133,8 +128,6 @@ class Settings(NamedTuple):
                 self.block_size, int(training), MOST_MASKS, label=masks, interactive=not ar
             ),
             "random_phase": {"interactive": self.kind in ("mars", "block-diffusion")},
-            "layer": slider(self.layer, 1, config.num_hidden_layers, interactive=self.look),
-            "head": slider(self.head, 0, config.num_attention_heads, interactive=self.look),
         }
 
     def fitted(self) -> Self:
@@ -154,8 +147,7 @@ class Settings(NamedTuple):
 
 
 SETTINGS = Settings._fields
-DEPENDENT = ("prompt", "new", "block_size", "random_phase", "layer", "head")  # the keys of `ranges`
-LOOKS = ("look", "layer", "head", "lens")  # the settings that do not affect the layout
+DEPENDENT = ("prompt", "new", "block_size", "random_phase")  # the keys of `ranges`
 
 
 class Sent(NamedTuple):
@@ -163,11 +155,6 @@ class Sent(NamedTuple):
 
     settings: Settings
     forward: Forward
-
-    def fits(self, chosen: Settings) -> bool:
-        """Return whether the settings still describe it."""
-        looks = {name: getattr(chosen, name) for name in LOOKS}
-        return self.settings._replace(**looks) == chosen
 
 
 def _between(value: float, least: int, most: int) -> float:

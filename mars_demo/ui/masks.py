@@ -79,18 +79,13 @@ class Mask:
     regions: list[Region]
 
     @property
-    def past(self) -> list[int]:
-        """Return the cached token ids, before the layout."""
-        return self.sentence.ids[: len(self.columns) - len(self.rows)]
-
-    @property
     def visible(self) -> list[str]:
         """Return a string of 0 and 1 per row, a character per column."""
         return ["".join("1" if cell else "0" for cell in row) for row in self.layout.visible[0].tolist()]
 
-    def line(self, caption: str = "", weights: list[list[float]] | None = None) -> str:
-        """Return the picture as JSON. weights: [rows, columns] attention weights to draw in it."""
-        shown = {"kind": self.kind, "caption": caption, "visible": self.visible, "weights": weights}
+    def line(self, caption: str = "") -> str:
+        """Return the picture as JSON."""
+        shown = {"kind": self.kind, "caption": caption, "visible": self.visible}
         shown |= {name: [asdict(cell) for cell in getattr(self, name)] for name in ("rows", "columns")}
         shown["regions"] = [asdict(region) for region in self.regions if not region.is_empty]
         return json.dumps(shown, ensure_ascii=False)

@@ -20,7 +20,6 @@ BESIDE = {
     "costs": "#lesson-positions input",
     "table": "#lesson-table table",
     "cache-block": "#cache-block input",
-    "lens": "#lesson-lens .cell",
     "comparison": "#lesson-numbers table",
 }
 # Further marks of a kind of figure.

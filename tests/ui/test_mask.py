@@ -1,7 +1,6 @@
 """The Mask tab in a real browser."""
 
 import itertools
-import json
 import re
 from urllib.parse import parse_qsl, urlsplit
 from xml.etree import ElementTree
@@ -11,7 +10,6 @@ from acts import choose, fits, is_open, saved, set_slider
 from playwright.sync_api import Page, expect
 from records import recorded
 
-from mars_demo.core.assets import ASSETS
 from mars_demo.ui.mask_settings import SENTENCE
 from mars_demo.ui.masks import KINDS, Sentence, draw
 
@@ -103,10 +101,6 @@ def test_a_picture_follows_its_controls_and_describes_its_cells(open_tab, tokeni
         named = [region for region in picture.regions if not region.is_empty]
         expect(page.locator("#grid .region")).to_have_count(len(named))
 
-    page.locator("#attention input").check()
-    expect(page.locator(".matrix [fill-opacity]").first).to_be_attached()
-    point_at(page, 0, 1)
-    expect(sentence(page)).to_contain_text(re.compile(r"0\.\d+"))
     text, first = sentence(page).inner_text(), page.locator(".matrix text").first
     label = first.text_content()
     write(page, "a")  # too short for a picture
@@ -115,29 +109,16 @@ def test_a_picture_follows_its_controls_and_describes_its_cells(open_tab, tokeni
     choose_kind(page, "ar")
     write(page, "<img src=x onerror=alert(1)> ${alert(1)} {{1+1}}")
     expect(first).to_have_text("<")
-    choose_kind(page, "window")
-    page.locator("#look-inside input").check()
-    expect(page.locator("#lens .cell").first).to_be_visible()
-    expect(page.locator("#grid img, #lens img")).to_have_count(0)
+    expect(page.locator("#grid img")).to_have_count(0)
 
 
 @pytest.mark.full
-def test_sliders_are_limited_by_model_and_sentence_and_enabled_where_used(open_tab, tokens):
+def test_sliders_are_limited_by_the_sentence_and_enabled_where_used(open_tab, tokens):
     page = open_tab()
-    config = json.loads((ASSETS / "mars-tiny" / "config.json").read_text())
 
     def slider(name: str):
         return page.locator(f"#{name} input[type=range]")
 
-    hint = sentence(page).inner_text()
-    expect(slider("layer")).to_be_disabled()
-    page.locator("#attention input").check()
-    for name, most in (("layer", config["num_hidden_layers"]), ("head", config["num_attention_heads"])):
-        expect(slider(name)).to_be_enabled()
-        expect(slider(name)).to_have_attribute("max", str(most))
-        set_slider(page, name, most)
-    expect(page.locator(".matrix [fill-opacity]").first).to_be_attached()
-    expect(sentence(page)).to_have_text(hint)  # no error message
     set_slider(page, "prompt-length", tokens - 2)
     expect(page.locator("#grid .caption")).to_contain_text("R = 2 ")
     set_slider(page, "length", 6)

@@ -4,10 +4,8 @@ import warnings
 
 import pytest
 import torch
-from random_models import random_model
 
 from mars_demo.core.trace import Run
-from mars_demo.decoding.attention_weights import eager
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
@@ -49,13 +47,6 @@ def test_a_record_names_the_gpu(mars_tiny):
     assert '"gpu"' not in run.first_line() and '"device":"cpu"' in run.first_line()
     line = run.first_line().replace('"device":"cpu"', '"device": "cuda", "gpu": "NVIDIA H200"')
     assert Run.read([line, run.last_line()]).settings.gpu == "NVIDIA H200"
-
-
-def test_attention_plots_share_the_weights_of_the_model(tokenizer):
-    model = random_model("llama", tokenizer)
-    copied = eager(model)
-    assert {id(weight) for weight in copied.parameters()} == {id(weight) for weight in model.parameters()}
-    assert model.config._attn_implementation == "sdpa" and copied.config._attn_implementation == "eager"
 
 
 def check_waits(checkpoint: Checkpoint, request: Request) -> None:

@@ -1,19 +1,18 @@
 """Mask pictures, compared cell by cell with the rules."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
-from random_models import random_model
 
-from mars_demo.decoding.attention_weights import attention_weights, eager
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt
-from mars_demo.models.checkpoint import wrap
 from mars_demo.models.runtime.engine import Engine
 from mars_demo.ui import masks
-from mars_demo.ui.masks import Sentence
+from mars_demo.ui.masks import MOST_CELLS, Sentence
+from mars_demo.ui.tabs import mask as tab
 
 MASK = 2
 
@@ -115,18 +114,20 @@ def test_a_record_without_its_guesses_is_not_drawn(mars_tiny):
         masks.of_pass(run, 1, name, [5, 6], mars_tiny.mask_id)
 
 
-def test_attention_is_that_of_the_model_and_zero_under_the_mask(tokenizer):
-    checkpoint = wrap("random", random_model("llama", tokenizer), tokenizer)
-    ids = list(range(10, 22))
-    for picture in (
-        training("mars", ids, 4, 3, None),
-        inference("verification", ids, 2, 2),
-    ):
-        weights = attention_weights(checkpoint.model, picture.layout, picture.past, layer=1, head=None)
-        assert weights.shape == picture.layout.visible[0].shape
-        torch.testing.assert_close(weights.sum(-1), torch.ones(len(weights)))
-        assert not weights[~picture.layout.visible[0]].any()
-    whole = training("ar", ids, 4, 3, None)
-    expected = eager(checkpoint.model)(torch.tensor([ids]), output_attentions=True).attentions[2][0, 3]
-    weights = attention_weights(checkpoint.model, whole.layout, [], layer=2, head=3)
-    torch.testing.assert_close(weights, expected)
+@pytest.mark.parametrize(
+    ("line", "changes", "number", "words"),
+    [
+        (0, {"cached_tokens": 1000}, 1, "cached tokens"),
+        (1, {"positions": 1}, 1, "new tokens"),
+        (1, {"positions": MOST_CELLS}, 1, "too large"),
+        (-1, {"commits": 1}, 3, "no forward 3"),  # a commit is a forward without a pass
+        (0, {}, "1", "no forward"),
+    ],
+)
+def test_hostile_records_are_refused(mars_tiny, line, changes, number, words):
+    run = decode(mars_tiny, "How many apples?", Request("mars", tau=1.0, max_new_tokens=2)).finish()
+    lines = [json.loads(text) for text in run.lines()]
+    lines[line] |= changes
+    event = SimpleNamespace(record="\n".join(map(json.dumps, lines)), number=number)
+    *_, picture, _ = tab.show_pass(event)
+    assert words in json.loads(picture)["error"]

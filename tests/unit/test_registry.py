@@ -11,9 +11,7 @@ from gradio.context import LocalContext
 from web import until
 
 from mars_demo.core.assets import ASSETS
-from mars_demo.core.layout import causal
 from mars_demo.decoding.request import Request
-from mars_demo.ui import forwards
 from mars_demo.ui.hosting import registry
 from mars_demo.ui.hosting.registry import MODELS, Trained
 from mars_demo.ui.racing import decode
@@ -75,7 +73,6 @@ def test_a_deleted_model_leaves_no_weights_after_decoding_and_an_attention_pictu
     checkpoint = MODELS.load(model.name)
     run = decode(checkpoint, "Sort 3, 1 and 2", Request("mars", max_new_tokens=4))
     next(run)
-    forwards.attention_of(model.name, causal([1, 2]), [], 1, 0)
     weights = weakref.ref(checkpoint.model.get_input_embeddings().weight)
     MODELS.delete(model.name)
     run.finish()  # a run in progress goes on

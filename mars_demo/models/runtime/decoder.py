@@ -61,7 +61,6 @@ def run(
     layout: Layout,
     cache: Cache | None = None,
     mask: object | None = None,
-    **settings: bool,
 ) -> BaseModelOutputWithPast:
     """Return the outputs of the layers for a layout after the cached positions.
 
@@ -75,7 +74,6 @@ def run(
         attention_mask=mask,
         past_key_values=cache,
         use_cache=cache is not None,
-        **settings,
     )
 
 

@@ -29,14 +29,6 @@ export function make(tag, className, text = "") {
   return node;
 }
 
-/** Return the entry of a legend for a level of colour. */
-export function makeKey(/** @type {string} */ text, /** @type {number} */ level) {
-  const [entry, key] = [make("span", ""), make("i", "key")];
-  key.dataset.level = level;
-  entry.append(key, text);
-  return entry;
-}
-
 /** Return an empty bar; the style sheet draws its track and its filled part. */
 export function makeBar() {
   const bar = make("span", "bar");

@@ -42,28 +42,10 @@ def training(element: dict) -> dict[str, dict]:
     return {"stage": shown(value="".join(f"{json.dumps(line)}\n" for line in record))}
 
 
-def lens(element: dict) -> dict[str, dict]:
-    """Show the lens of one forward of a recorded run, with a slider to choose another."""
-    first = element["forward"]
-    return {
-        "forward": shown(value=first, maximum=element["forwards"]),
-        "lens": shown(value=lens_of(element, first)),
-    }
-
-
-def lens_of(element: dict, number: float) -> str:
-    """Return the lens of a forward of the element's recorded run."""
-    return forwards.lens_of(_forward(element, int(number)))
-
-
 def forward(element: dict) -> dict[str, dict]:
     """Show the mask of one forward of a recorded run."""
-    return {"grid": shown(value=_forward(element, element["forward"]).mask.line())}
-
-
-def _forward(element: dict, number: int) -> forwards.Forward:
     [run] = runs(element["run"], [element["mode"]])
-    return forwards.of_run(run, number)
+    return {"grid": shown(value=forwards.of_run(run, element["forward"]).mask.line())}
 
 
 def runs(id: str, modes: list[str]) -> list[Run]:
@@ -117,7 +99,6 @@ KINDS: dict[str, Callable[[dict], dict[str, dict]]] = {
     "table": tables.rows,
     "comparison": tables.comparison,
     "cache-block": tables.cache_block,
-    "lens": lens,
 }
 # Kinds of options, by the first of these keys that they have.
 OPTIONS = {"training": training, "forward": forward, "run": stage, "picture": grid, "figure": tables.chart}

@@ -31,8 +31,6 @@ class Parts:
         self.plot = gr.Plot(show_label=False)
         self.table = gr.Markdown(elem_id="lesson-table")
         self.numbers = gr.Markdown(elem_id="lesson-numbers", elem_classes="numbers")
-        self.forward = gr.Slider(1, 9, 1, step=1, label="Forward", visible=False, elem_id="lesson-forward")
-        self.lens = Drawing("lens", elem_id="lesson-lens", visible=False)
 
     def __getitem__(self, names: tuple[str, ...]) -> list:
         return [getattr(self, name) for name in names]
@@ -40,7 +38,7 @@ class Parts:
 
 NAMES = (
     "which", "words", "stage", "grid", "worked_step", "positions", "tokens", "cache_block", "schedule",
-    "choice", "plot", "table", "numbers", "forward", "lens",
+    "choice", "plot", "table", "numbers",
 )  # fmt: skip
 HIDDEN = {name: {"visible": False} for name in NAMES}
 

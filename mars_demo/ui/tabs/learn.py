@@ -39,11 +39,6 @@ def choose(at: int, index: int):
     return [gr.update(**update) for update in updates.values()]
 
 
-def look(at: int, forward: int) -> str:
-    """Return the lens of another forward of the open chapter."""
-    return figures.lens_of(CHAPTERS[at]["element"], forward)
-
-
 def divide(at: int, positions: float, tokens: float) -> str:
     """Return the speed-ups of the open chapter's costs of forwards."""
     return tables.divided(CHAPTERS[at]["element"], int(positions), tokens)
@@ -75,7 +70,6 @@ def build(page: Page, tab: gr.Tab) -> None:
         press(turn, [number, gr.State(by)], turned, **QUIET).then(None, heading, None, js=remember, **QUIET)
     parts.choice.input(compare, parts.choice, parts[tables.COMPARED], **LIVE)
     parts.which.input(choose, [number, parts.which], parts[CHOSEN], **LIVE)
-    parts.forward.input(look, [number, parts.forward], parts.lens, **LIVE)
     # One event of both, so that an earlier answer cannot arrive after a later one.
     sliders = [parts.positions, parts.tokens]
     gr.on([one.input for one in sliders], divide, [number, *sliders], parts.table, **LIVE)

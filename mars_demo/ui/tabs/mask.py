@@ -1,5 +1,7 @@
 """The Mask tab: the attention mask of training and of each forward of decoding."""
 
+import json
+
 import gradio as gr
 
 from mars_demo.show.scripts import call
@@ -32,33 +34,33 @@ LONGEST_SENTENCE = 2048  # bytes of a sentence in the URL
 # --------------------------------------------------------------------------------- event handlers
 
 
-def see(sent: Sent | None, *settings):
-    """Return the picture and the lens of the sent forward, if the settings fit, or of the sentence."""
+def see(sent: Sent | None, *settings) -> str:
+    """Return the picture of the sent forward, if the settings are still its own, or of the sentence."""
     return _see(sent, Settings(*settings))
 
 
-def _see(sent: Sent | None, chosen: Settings) -> tuple:
+def _see(sent: Sent | None, chosen: Settings) -> str:
     try:
-        forward = sent.forward if sent and sent.fits(chosen) else chosen.forward()
-        mask, weights = forward.mask, None
-        if chosen.look:
-            layer, head = int(chosen.layer), int(chosen.head)
-            weights = forwards.attention_of(chosen.model, mask.layout, mask.past, layer, head)
+        return (sent.forward if sent and sent.settings == chosen else chosen.forward()).line()
     except ValueError as error:
-        return forwards.error_line(error), gr.skip()
-    return mask.line(forward.caption, weights), forwards.lens_of(forward) if chosen.lens else ""
+        return _error_line(error)
+
+
+def _error_line(error: ValueError) -> str:
+    """Return an error message in place of a picture. Gradio's warnings need its queue: too slow here."""
+    return json.dumps({"error": str(error)})
 
 
 def adjust(sent: Sent | None, *settings):
-    """Return the ranges that depend on the settings, and the picture with its lens."""
+    """Return the ranges that depend on the settings, and the picture."""
     chosen = Settings(*settings)
-    return *(gr.update(**update) for update in chosen.ranges().values()), *_see(sent, chosen.fitted())
+    return *(gr.update(**update) for update in chosen.ranges().values()), _see(sent, chosen.fitted())
 
 
 def adjust_unless_drawn(sent: Sent | None, sentence: str, *settings):
     """Do the same for a new sentence; skip that of a sent forward, before its other settings arrive."""
     if sent and sentence == sent.settings.sentence:
-        return [gr.skip()] * (len(DEPENDENT) + 2)
+        return [gr.skip()] * (len(DEPENDENT) + 1)
     return adjust(sent, sentence, *settings)
 
 
@@ -68,12 +70,12 @@ def opened(shown: str, request: gr.Request):
     A forward from the stage stays.
     """
     if shown:
-        return [gr.skip()] * (len(SETTINGS) + 2)
+        return [gr.skip()] * (len(SETTINGS) + 1)
     chosen = Settings(model=MODELS.names()[0]).with_query(request.query_params).fitted()
-    return *chosen.updates(), *_see(None, chosen)
+    return *chosen.updates(), _see(None, chosen)
 
 
-def show_pass(lens: bool, event: gr.EventData):
+def show_pass(event: gr.EventData):
     """Draw the mask of a forward from the stage, and set the controls to it.
 
     event: its run's `record`, and its `number`.
@@ -83,15 +85,9 @@ def show_pass(lens: bool, event: gr.EventData):
         forward = forwards.of_run(run, event.number)
     except ValueError as error:
         unchanged = [gr.skip()] * (len(SETTINGS) + 1)
-        return *unchanged, forwards.error_line(error), gr.skip(), gr.Tabs(selected="mask")
-    settings = Settings.of_forward(forward, len(forwards.prompt_ids(run)), lens).fitted()
-    return (
-        *settings.updates(),
-        Sent(settings, forward),
-        forward.mask.line(forward.caption),
-        forwards.lens_of(forward) if lens else "",
-        gr.Tabs(selected="mask"),
-    )
+        return *unchanged, _error_line(error), gr.Tabs(selected="mask")
+    settings = Settings.of_forward(forward, len(forwards.prompt_ids(run))).fitted()
+    return *settings.updates(), Sent(settings, forward), forward.line(), gr.Tabs(selected="mask")
 
 
 # ------------------------------------------------------------------------------------- the page
@@ -117,12 +113,6 @@ class Controls:
             1, MOST_MASKS, first.block_size, step=1, label="Block size B", elem_id="block-size"
         )
         self.random_phase = gr.Checkbox(False, label="Random block phase", elem_id="random-phase")
-        self.look = gr.Checkbox(False, label="Show the model's attention", elem_id="attention")
-        self.layer = gr.Slider(1, 4, first.layer, step=1, label="Layer", interactive=False, elem_id="layer")
-        self.head = gr.Slider(
-            0, 4, first.head, step=1, label="Head (0: mean)", interactive=False, elem_id="head"
-        )
-        self.lens = gr.Checkbox(False, label="Show each layer's prediction", elem_id="look-inside")
         self.model = gr.Dropdown([], label="Model", elem_id="mask-model")
 
     def __getitem__(self, names: tuple[str, ...]) -> list:
@@ -142,17 +132,16 @@ def build(page: Page, tab: gr.Tab) -> None:
             c = Controls()
         with gr.Column(scale=7, min_width=640):
             grid = Drawing("grid")
-            lens = Drawing("lens")
 
-    settings, dependent, pictures = c[SETTINGS], c[DEPENDENT], [grid, lens]
+    settings, dependent = c[SETTINGS], c[DEPENDENT]
     sent = gr.State(None)  # a `Sent`
-    tab.select(opened, grid, [*settings, *pictures], **QUIET)
+    tab.select(opened, grid, [*settings, grid], **QUIET)
     # A `change` event, because pasting a text fires no `input` event.
     given = [sent, *settings]
-    c.sentence.change(adjust_unless_drawn, given, [*dependent, *pictures], **LIVE)
-    others = c["model", "kind", "length", "look"]
-    gr.on([one.input for one in others], adjust, given, [*dependent, *pictures], **LIVE)
-    gr.on([one.input for one in (*dependent, c.lens)], see, given, pictures, **LIVE)
+    c.sentence.change(adjust_unless_drawn, given, [*dependent, grid], **LIVE)
+    others = c["model", "kind", "length"]
+    gr.on([one.input for one in others], adjust, given, [*dependent, grid], **LIVE)
+    gr.on([one.input for one in dependent], see, given, grid, **LIVE)
     gr.on([one.change for one in settings], None, settings, None, js=remember(), **QUIET)
-    shown = page.stage.mask(show_pass, c.lens, [*settings, sent, *pictures, page.tabs], **QUIET)
+    shown = page.stage.mask(show_pass, None, [*settings, sent, grid, page.tabs], **QUIET)
     shown.then(None, settings, None, js=remember(), **QUIET)

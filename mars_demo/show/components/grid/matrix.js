@@ -28,22 +28,16 @@ export function drawMatrix() {
 const isMask = (cell) => ["noisy", "mask", "group"].includes(cell.stream);
 const kindOf = (row, column) => (isMask(row) ? (isMask(column) ? "noisy" : "cross") : "clean");
 
-/** Draw one rectangle for adjacent cells of a kind, or one per cell if there are attention weights. */
+/** Draw one rectangle for adjacent cells of a kind. */
 function drawRow(svg, cells, row) {
-  const { rows, columns, weights } = grid.picture;
+  const { rows, columns } = grid.picture;
   const kind = (column) => (cells[column] === "1" ? kindOf(rows[row], columns[column]) : null);
-  const add = (start, end, attributes) => {
-    const place = { x: start * UNIT, y: row * UNIT, width: (end - start) * UNIT, height: UNIT };
-    svg.append(draw("rect", { "data-cells": kind(start), ...place, ...attributes }));
-  };
   for (let start = 0, end; start < cells.length; start = end) {
     end = start + 1;
     if (!kind(start)) continue;
-    if (weights) add(start, end, { "fill-opacity": Math.sqrt(weights[row][start]) });
-    else {
-      while (kind(end) === kind(start)) end++;
-      add(start, end);
-    }
+    while (kind(end) === kind(start)) end++;
+    const place = { x: start * UNIT, y: row * UNIT, width: (end - start) * UNIT, height: UNIT };
+    svg.append(draw("rect", { "data-cells": kind(start), ...place }));
   }
 }
 

@@ -48,7 +48,6 @@ export function describe(picture, { row, column }) {
   const sees = `${isVisible ? "sees" : "does not see"} ${query === key ? "itself" : words(key)}`;
   const reason = because(query, key, isVisible);
   let sentence = `${subject[0].toUpperCase()}${subject.slice(1)} ${sees}: ${reason}.`;
-  if (picture.weights && isVisible) sentence += ` Attention ${picture.weights[row][column].toFixed(3)}.`;
   if (query.target !== null && query.target !== undefined)
     sentence +=
       ` It learns to predict “${visible(query.target)}”, ` +

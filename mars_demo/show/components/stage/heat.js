@@ -1,7 +1,7 @@
 // The heat map of scores: forwards across, slots down, accepted cells outlined.
 
 import { acceptedAt } from "../acceptance.js";
-import { draw, find, findAll, makeKey, say, set } from "../dom.js";
+import { draw, find, findAll, make, say, set } from "../dom.js";
 import { plural } from "../words.js";
 import { scoreName } from "./passes.js";
 
@@ -63,6 +63,14 @@ export function drawHeatAt(tau) {
     const accepted = acceptedAt(pass, tau);
     if (accepted !== pass.accepted) columns[number].append(outline("ghost-cells", accepted));
   });
+}
+
+/** Return the entry of the legend for a level of colour. */
+function makeKey(text, level) {
+  const [entry, key] = [make("span", ""), make("i", "key")];
+  key.dataset.level = level;
+  entry.append(key, text);
+  return entry;
 }
 
 export function drawHeatLegend() {
