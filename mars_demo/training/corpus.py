@@ -88,9 +88,14 @@ def task_pools(names: Sequence[str] | None, seed: int, worker: int, workers: int
 
 
 def mixed_pools(sources: Sequence[Pools], worker: int, workers: int) -> Iterator[Pool]:
-    """Yield pools that take conversations from several sources in turn, equally many of each."""
-    for pools in zip(*(source(worker, workers) for source in sources)):
-        yield list(itertools.chain.from_iterable(zip(*pools)))
+    """Yield pools that take conversations from several sources in turn, equally many of each.
+
+    Pools of the sources differ in size, the last of an epoch most of all, so they are joined first.
+    """
+    rows = [itertools.chain.from_iterable(source(worker, workers)) for source in sources]
+    turns = itertools.chain.from_iterable(zip(*rows))
+    while pool := list(itertools.islice(turns, POOL * len(sources))):
+        yield pool
 
 
 def file_rows(path: Path) -> list[dict]:

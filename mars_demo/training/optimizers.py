@@ -87,13 +87,16 @@ def orthogonal(matrices: Tensor) -> Tensor:
 def make_optimizer(
     model: PreTrainedModel, rate: float, muon_rate: float | None, decay: float, betas: tuple[float, float]
 ) -> MuonAdamW:
-    """Return AdamW for all trained weights, or AdamW for embeddings and norms and Muon for the matrices."""
+    """Return AdamW for all trained weights, or AdamW for embeddings and norms and Muon for the matrices.
+
+    Matrices are the weights of linear layers except the head; an adapter's row of the mask is an embedding.
+    """
     trained = [p for p in model.parameters() if p.requires_grad]
-    matrices = []
+    chosen = set()
     if muon_rate is not None:
-        ends = (model.get_input_embeddings().weight, model.get_output_embeddings().weight)
-        matrices = [p for p in trained if p.ndim == 2 and not any(p is end for end in ends)]
-    chosen = {id(p) for p in matrices}
+        ends = {id(model.get_input_embeddings().weight), id(model.get_output_embeddings().weight)}
+        chosen = {id(layer.weight) for layer in model.modules() if isinstance(layer, nn.Linear)} - ends
+    matrices = [p for p in trained if id(p) in chosen]
     groups = [{"params": [p for p in trained if id(p) not in chosen], "muon": False}]
     if matrices:
         groups.append({"params": matrices, "lr": muon_rate, "muon": True})

@@ -117,3 +117,21 @@ def test_a_file_does_not_hide_the_tasks_of_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tasks").write_text("not a conversation")
     assert len(next(corpus.source("tasks", seed=0)(0, 1))) == corpus.POOL
+
+
+def test_a_mix_drops_no_conversation(tmp_path):
+    """The last pool of an epoch is short; the other source's conversations beside it must not be lost."""
+    talks = {name: [f"{name} {i}" for i in range(count)] for name, count in (("a", 300), ("b", 700))}
+    for name, texts in talks.items():
+        lines = (
+            json.dumps(
+                {"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "ok"}]}
+            )
+            for text in texts
+        )
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    data = "+".join(str(tmp_path / f"{name}.jsonl") for name in talks)
+    mixed = itertools.chain.from_iterable(corpus.source(data, 0)(0, 1))
+    read = [messages[0]["content"] for messages in itertools.islice(mixed, 1400)]
+    assert {text for text in read if text.startswith("b")} == set(talks["b"])
+    assert sorted(read[0:600:2]) == sorted(talks["a"])  # one epoch, in turn with the other source

@@ -252,6 +252,17 @@ def test_lora_trains_adapters_and_saves_no_extra_parameter(tmp_path, tokenizer):
     assert rows.nonzero().flatten().tolist() == [tokenizer.mask_token_id]
 
 
+def test_muon_takes_adapters_and_adamw_the_row_of_the_mask(tokenizer):
+    model = fresh(tokenizer)
+    ensure_mask(model, tokenizer)
+    adapted = add_adapters(model, 4, tokenizer.mask_token_id)
+    names = {id(parameter): name for name, parameter in adapted.named_parameters()}
+    groups = optimizers.make_optimizer(adapted.get_base_model(), 1e-3, 1e-2, 0.0, (0.9, 0.95)).param_groups
+    by_adamw, by_muon = ([names[id(p)] for p in group["params"]] for group in groups)
+    assert by_muon and all("lora_" in name for name in by_muon)
+    assert by_adamw and all("trainable_tokens" in name for name in by_adamw)
+
+
 def test_gradient_checkpointing_changes_no_loss(tmp_path, tokenizer):
     losses = [
         [m.loss for m in train(fresh(tokenizer), tokenizer, tmp_path / str(i), SETTINGS | changed)]
