@@ -27,10 +27,6 @@ COMMANDS = {  # for each command: what it does, and the arguments of an example
         "measure accuracy and tokens per forward on held-out prompts",
         "--model mars-tiny --mode mars --taus 1,0.95,0.8 --output results.json",
     ),
-    "benchmark": (
-        "run tasks of the lm-evaluation-harness",
-        "--model mars-smollm2-135m --tasks paper -- --limit 40",
-    ),
     "models": ("describe checkpoints without loading their weights", "mars-tiny my-model"),
     "recipe": ("train the bundled models from scratch", "tiny --output my-models"),
     "record": ("record the page's runs or trainings again", "runs bus table"),

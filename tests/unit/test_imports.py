@@ -30,8 +30,6 @@ LAYERS = (
 )
 FOLDERS = ("hosting", "lessons", "tabs")  # of ui, bottom to top
 LIBRARIES = {"gradio": ("ui",), "plotly": ("ui",)}  # packages that may import them
-# The lm-evaluation-harness is optional: one package imports it, and no other one imports that package.
-HARNESS = "mars_demo.evaluation.harness"
 START_WITHOUT_TORCH = (
     "mars_demo.cli",
     "mars_demo.cli.page",
@@ -171,18 +169,6 @@ def test_gradio_and_plotly_are_imported_only_in_the_top_layers():
         for one in imports(path)
         if package_of(module) not in LIBRARIES.get(one.name.split(".")[0], (package_of(module),))
     ] == []
-
-
-def test_only_its_adapter_imports_the_harness():
-    libraries = {
-        module
-        for module, path in modules().items()
-        for one in imports(path)
-        if one.name.split(".")[0] == "lm_eval"
-    }
-    assert libraries == {f"{HARNESS}.{name}" for name in ("__main__", "model")}
-    users = {arrow.source for arrow in arrows() if arrow.target.startswith(HARNESS)}
-    assert {user for user in users if not user.startswith(HARNESS)} == set()
 
 
 def test_the_commands_start_without_torch():
