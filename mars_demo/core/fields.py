@@ -40,7 +40,6 @@ SOURCES = {
 MOST_LINES = 6000  # lines of a record
 LONGEST_LINE = 2_500_000  # characters of a line, checked before it is parsed
 MOST_SLOTS = 50_000  # slots of a record
-MOST_GIVEN = 10_000  # given tokens at the beginning of an answer
 WIDEST = 256  # slots of a window
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -112,15 +111,6 @@ class RecordedSampling(TypedDict, total=False):
     top_p: Share
     top_k: Tokens
     seed: Seed
-
-
-@with_config(STRICT)
-class RecordedBranch(TypedDict):
-    """The start of a branch: `given` holds the first `at` tokens of run `of` and the new tokens."""
-
-    of: Name | None
-    at: Tokens
-    given: Annotated[list[tuple[Id, Name]], several(MOST_GIVEN)]
 
 
 def parameter(default: Any, kind: Any, explained: str) -> Any:

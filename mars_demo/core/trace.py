@@ -118,17 +118,11 @@ class Settings:
     cached_tokens: Annotated[fields.Tokens, UNLESS_EMPTY] = 0
     # The [positions, milliseconds] of measured forwards, if the run's windows followed them.
     costs: Annotated[fields.Costs | None, UNLESS_EMPTY] = None
-    branch: Annotated[fields.RecordedBranch | None, UNLESS_EMPTY] = None
 
     @property
     def conversation(self) -> list[Message]:
         """Return the messages and the prompt."""
         return [*self.messages, user(self.prompt)]
-
-    @property
-    def given(self) -> list[list]:
-        """Return [id, text] of each given token at the beginning of the answer."""
-        return self.branch["given"] if self.branch else []
 
 
 class Run:
@@ -177,8 +171,8 @@ class Run:
 
     @property
     def text(self) -> str:
-        """Return the whole answer, including its given beginning."""
-        return "".join([text for _, text in self.settings.given] + [step.text for step in self.passes])
+        """Return the answer."""
+        return "".join(step.text for step in self.passes)
 
     @property
     def messages(self) -> list[Message]:
@@ -188,14 +182,8 @@ class Run:
 
     @property
     def token_ids(self) -> list[int]:
-        """Return the token ids of the whole answer, including its given beginning."""
-        accepted = [slot.id for step in self.passes for slot in step.slots[: step.accepted]]
-        return [id for id, _ in self.settings.given] + accepted
-
-    @property
-    def tau(self) -> float | None:
-        """Return the τ of the last forward; None in a mode without a threshold."""
-        return next((step.tau for step in reversed(self.passes) if step.tau is not None), None)
+        """Return the token ids of the answer."""
+        return [slot.id for step in self.passes for slot in step.slots[: step.accepted]]
 
     @property
     def tokens(self) -> int:

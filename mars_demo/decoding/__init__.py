@@ -1,1 +1,1 @@
-"""Decoding: requests, the strategies of the modes, answers, and branches."""
+"""Decoding: requests, the strategies of the modes and answers."""

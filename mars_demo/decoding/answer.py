@@ -45,27 +45,6 @@ class Answer:
         """Return the tokens of the prompt and the answer."""
         return [*self.prompt_ids, *self.ids]
 
-    def give(self, ids: Sequence[int]) -> list[str]:
-        """Begin the answer with given tokens, which no forward predicts, and return the text of each.
-
-        Raises:
-            ValueError: if a token is not in the vocabulary, or the answer would already end with them.
-        """
-        size = self.checkpoint.model.get_input_embeddings().num_embeddings
-        if unknown := [token for token in ids if not 0 <= token < size]:
-            raise ValueError(
-                f"Token {unknown[0]} is not in {self.checkpoint.name}'s vocabulary of {size} tokens."
-            )
-        texts = []
-        for token in ids:
-            self.ids.append(token)
-            texts.append(self._next_text())
-            if token in self.checkpoint.end_ids or self._completes(token, texts[-1]):
-                raise ValueError("This token ends the answer, so there is nothing to decode after it.")
-        if self.room < 1:
-            raise ValueError(f"These tokens already fill the limit of {self.limit} tokens per answer.")
-        return texts
-
     def begin(self) -> list[int]:
         """Start the clock of the next forward, and return the tokens that are not cached yet."""
         self._started = time.perf_counter()

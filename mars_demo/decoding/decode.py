@@ -61,20 +61,16 @@ def prepare(
     else:
         *before, last = _checked(prompt, request.raw)
         prompt_ids = encoded(checkpoint, [*before, last], request.raw)
-    branch = request.branch
-    given = branch.ids if branch else ()
     shortest = min((checkpoint, request.draft or checkpoint), key=lambda model: model.context)
-    room = shortest.context - len(prompt_ids) - len(given)
+    room = shortest.context - len(prompt_ids)
     if room < 1:
         raise ValueError(
-            f"The {'conversation' if before else 'prompt'} has {len(prompt_ids) + len(given)} tokens; "
+            f"The {'conversation' if before else 'prompt'} has {len(prompt_ids)} tokens; "
             f"{shortest.name} can read at most {shortest.context - 1}."
         )
-    limit = min(request.max_new_tokens, room + len(given))
-    answer = Answer(checkpoint, prompt_ids, limit, request.stop_strings)
-    texts = answer.give(given)
+    answer = Answer(checkpoint, prompt_ids, min(request.max_new_tokens, room), request.stop_strings)
     if engine:
-        answer.cached = engine.reuse(answer.text_ids if request.rules.causal else ())
+        answer.cached = engine.reuse(prompt_ids if request.rules.causal else ())
     settings = Settings(
         mode=request.mode,
         model=checkpoint.name,
@@ -93,7 +89,6 @@ def prepare(
         messages=before,
         cached_tokens=answer.cached,
         costs=checkpoint.costs if request.adaptive else None,
-        branch=branch and {"of": branch.of, "at": branch.at, "given": [*zip(given, texts)]},
     )
     module = import_module(f"mars_demo.decoding.strategies.{request.rules.strategy}")
     return settings, answer, module.strategy(answer, request)

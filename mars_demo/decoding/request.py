@@ -15,15 +15,6 @@ from mars_demo.models.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)
-class Branch:
-    """The given beginning of an answer: the first tokens of another answer, and new tokens after them."""
-
-    ids: tuple[int, ...]
-    of: str | None = None  # the `run` of the other answer's record
-    at: int = 0  # the number of tokens kept of the other answer
-
-
-@dataclass(frozen=True)
 class Request:
     """The decoding settings of an answer.
 
@@ -45,7 +36,6 @@ class Request:
     draft: the draft model of `speculative`, an AR or MARS model with the same tokenizer.
     sampling: the sampling settings; None for greedy decoding. With the same seed, lossless modes sample the
         same answer as `ar`.
-    branch: the given beginning of the answer; `max_new_tokens` includes its tokens.
     adaptive: whether `mars` and `lossless`, without a `window`, choose the masks of every forward, by the
         checkpoint's measured costs and the answer's acceptance. The `window` is then the largest.
 
@@ -70,7 +60,6 @@ class Request:
     ngram_tokens: int = LONGEST_NGRAM_DRAFT
     draft: Checkpoint | None = None
     sampling: Sampling | None = None
-    branch: Branch | None = None
     adaptive: bool = False
 
     def __post_init__(self):

@@ -17,25 +17,6 @@ def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     return tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
 
 
-def encode_after(tokenizer: PreTrainedTokenizerBase, before: Sequence[int], text: str) -> list[int]:
-    """Return ids that continue the text of the ids before them with exactly `text`.
-
-    Raises:
-        ValueError: if there are none, because the tokenizer would add a space.
-    """
-
-    def decoded(ids: Sequence[int]) -> str:
-        return tokenizer.decode([*ids], skip_special_tokens=True, clean_up_tokenization_spaces=False)
-
-    result = decoded(before) + text
-    for start in ("", "\n", "."):  # some tokenizers encode the start of a text differently
-        opening = encode_text(tokenizer, start)
-        ids = encode_text(tokenizer, start + text)
-        if ids[: len(opening)] == opening and decoded([*before, *ids[len(opening) :]]) == result:
-            return ids[len(opening) :]
-    raise ValueError("This model's tokenizer cannot encode that text here; try it with a space before it.")
-
-
 def encode_raw(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     """Return the ids of a text without a chat template, after the BOS token if the tokenizer adds one."""
     return tokenizer(text, split_special_tokens=True)["input_ids"]

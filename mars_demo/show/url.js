@@ -4,7 +4,7 @@
 const SOON = 250; // ms after the last change of something that may go on changing
 // Of a race, as in race_settings.py.
 const SETTINGS = "prompt model mode tau criterion window max_new_tokens temperature top_p seed".split(" ");
-const ON_STAGE = ["run", "lane", "pass", "branch", "beside"]; // a recorded run, and what is shown of it
+const ON_STAGE = ["run", "lane", "pass", "beside"]; // a recorded run, and what is shown of it
 
 const query = () => new URLSearchParams(location.search);
 

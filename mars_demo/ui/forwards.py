@@ -36,7 +36,5 @@ def of_run(run: Run, number: int) -> Forward:
 
 
 def prompt_ids(run: Run) -> list[int]:
-    """Return the token ids of a run's conversation, with the given beginning of the answer."""
-    tokenizer = MODELS.load(run.settings.model).tokenizer
-    given = [token for token, _ in run.settings.given]
-    return encode_prompt(tokenizer, run.settings.conversation) + given
+    """Return the token ids of a run's conversation."""
+    return encode_prompt(MODELS.load(run.settings.model).tokenizer, run.settings.conversation)

@@ -197,7 +197,7 @@ def of_pass(
 ) -> Mask:
     """Draw the layout of a forward in a recorded run: cached, newly accepted or drafted tokens, and masks.
 
-    prompt_ids: the ids of the run's whole conversation, including a given beginning of the answer.
+    prompt_ids: the ids of the run's whole conversation.
 
     Raises:
         ValueError: if the record does not name all tokens of a forward in the run's mode, the record does

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mars_demo.core.limits import refuse_long
+from mars_demo.core.trace import Run, read_text
 from mars_demo.show import recordings
 from mars_demo.show.components.stage import EMPTY, refusal, stage
 from mars_demo.ui.drawing import Drawing
@@ -13,7 +15,7 @@ class Stage(Drawing):
 
     The value is JSON lines, each a line of a run's record with its lane; it only grows during a race.
 
-    served: further functions of the server for its script: `branches.prediction` and `replay_page`.
+    served: further functions of the server for its script: `predictions.prediction` and `replay_page`.
 
     Events:
         again: run the `prompt` of a `record` again, with its settings, but with this `tau` instead of the
@@ -23,14 +25,11 @@ class Stage(Drawing):
         history: another record is on the stage, with these `messages` and this `system` prompt; null leaves
             the latter unchanged. Events `reply` and `history` have an increasing `number`.
         recorded: the visitor chose the recorded run with this `id`.
-        branch: continue the run at index `of` of the `records` from token `at` of its answer, with
-            `instead`: a list of one token id, or a text. All runs stay on the stage, except this one if the
-            branch is to `replace` it.
         mask: show the mask of the forward with this `number` of a run's `record`.
         example: put an example's `prompt` into the prompt box.
     """
 
-    EVENTS = ["again", "window", "reply", "history", "recorded", "branch", "mask", "example"]
+    EVENTS = ["again", "window", "reply", "history", "recorded", "mask", "example"]
 
     def __init__(
         self,
@@ -49,3 +48,17 @@ class Stage(Drawing):
             server_functions=() if entries is None else [recordings.recording, refusal, *served],
             **settings,
         )
+
+
+def read_one(record: Any) -> Run:
+    """Read the record of one run.
+
+    Raises:
+        ValueError: if it is not such a record, or too long.
+    """
+    run, *more = read_text(record) or [None]
+    if run is None or more:
+        raise ValueError("Each lane of the stage holds the record of one run.")
+    run.stop = run.stop or "stopped"
+    refuse_long(*(message["content"] for message in run.settings.conversation))
+    return run

@@ -31,7 +31,7 @@ test("an answer joins the accepted slots", () => {
         ids = [...ids, slots[slot].id];
       }
     assert.equal(run.text, text);
-    assert.deepEqual(run.answerIds, ids);
+    assert.deepEqual(run.ids, ids);
   }
 });
 
@@ -50,12 +50,12 @@ test("the clock of a run adds up its forwards", () => {
 
 test("places and indices of tokens are inverse", () => {
   for (const { run } of recordedRuns()) {
-    for (const [index, id] of run.answerIds.entries()) {
+    for (const [index, id] of run.ids.entries()) {
       const { pass, slot } = run.placeOf(index);
       assert.equal(run.passes[pass].slots[slot].id, id);
       assert.equal(run.indexOf(pass, slot), index);
     }
-    assert.equal(run.placeOf(run.answerIds.length), null);
+    assert.equal(run.placeOf(run.ids.length), null);
   }
 });
 
@@ -100,27 +100,6 @@ test("a heading names the recording of the next runs", () => {
   const reader = readerOf([recording, heading("ar"), closing()]);
   assert.deepEqual(reader.recording, recording);
   assert.deepEqual(linesOf(reader.textOf(reader.races[0]))[0], recording);
-});
-
-test("a branch stays in its race and begins with given tokens", () => {
-  const branch = {
-    of: "mars-run",
-    at: 1,
-    given: [
-      [0, " w0"],
-      [70, " other"],
-    ],
-  };
-  const lines = [heading("mars"), ...forwards([[2, [1, 0.9]]]), closing()];
-  const other = [heading("mars", { run: "b", branch }), ...forwards([[2, [1, 0.9]]], 80), closing()];
-  const reader = readerOf([...lines, ...other]);
-  const run = reader.runs["mars~2"];
-  assert.equal(reader.races.length, 1);
-  assert.equal(run.title, "MARS, from token 2");
-  assert.deepEqual(run.answerIds, [0, 70, 80, 81]);
-  assert.equal(run.text, " w0 other w80 w81");
-  assert.equal(run.placeOf(1), null);
-  assert.deepEqual(run.placeOf(2), { pass: 0, slot: 0 });
 });
 
 test("too many runs throw a sentence", () => {

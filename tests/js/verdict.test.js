@@ -132,29 +132,6 @@ test("the speed of a loop is not stated", () => {
   ]);
 });
 
-test("a branch is compared with its origin, without its speed", () => {
-  const origin = plain(
-    "mars",
-    forwards([
-      [2, [1, 1]],
-      [1, [1]],
-    ]),
-  );
-  const branch = (given, first) =>
-    plain("mars", forwards([[2, [1, 1]]], first), "eos", {
-      run: "b",
-      branch: { of: "mars-run", at: 1, given },
-    });
-  const verdictAfter = (...branched) =>
-    verdictOf([...plain("ar", forwards(tokens(3))), ...origin, ...branched])[1];
-  const size = "MARS, from token 2: 2.0 tokens per forward";
-  assert.equal(
-    verdictAfter(...branch([[7, " x"]], 1)),
-    `${size}; differs from its origin from token 1 on.`,
-  );
-  assert.equal(verdictAfter(...branch([[0, " w0"]], 1)), `${size}; same answer as its origin.`);
-});
-
 test("a lossless run that differs by rounding is explained", () => {
   const near = forwards([[1, [0.48]]]);
   near[0].slots[0].top = [

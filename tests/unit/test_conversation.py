@@ -200,7 +200,8 @@ def test_the_mask_picture_of_a_follow_up_includes_cached_tokens(mars_tiny):
         picture = of_pass(run, index, mars_tiny.token_name, ids, mars_tiny.mask_id)
         assert len(picture.rows) == step.positions
         if index == 0:
-            assert picture.past == ids[:cached]
+            labels = [cell.label for cell in picture.columns[:cached]]
+            assert labels == [mars_tiny.token_name(token) for token in ids[:cached]]
             assert [cell.stream for cell in picture.rows[: len(ids) - cached]] == ["new"] * (
                 len(ids) - cached
             )

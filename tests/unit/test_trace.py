@@ -150,7 +150,6 @@ def test_values_within_bounds_are_read(text):
         (with_field(0, "prompt", value="😀" * 200_001), [1, "prompt", 200_000]),
         (with_field(0, "messages", 0, "role", value="tool"), [1, "messages[0].role"]),
         (with_field(0, "sampling", "top_p", value=2), [1, "sampling.top_p"]),
-        (with_field(0, "branch", value={"of": None, "at": 0, "given": [[-1, ""]]}), [1, "given[0][0]"]),
         (with_field(1, "ms", value=0).replace('"ms": 0', '"ms": 1e999'), [2, "ms"]),
         (with_field(1, "tau", value=float("nan")), [2, "tau"]),
         (with_field(1, "accepted", value=4), [2, "accepted", "slots"]),

@@ -31,8 +31,6 @@
 
 /** @typedef {{ role: string, content: string, mode?: string }} Message */
 
-/** @typedef {{ of: string, at: number, given: [id: number, text: string][] }} Branch */
-
 /**
  * The first line of a run.
  * @typedef {object} Settings
@@ -49,7 +47,6 @@
  * @property {string} [gpu]
  * @property {{ temperature?: number }} [sampling]
  * @property {[positions: number, ms: number][]} [costs]
- * @property {Branch} [branch]
  */
 
 /** @typedef {{ recording: string, title: string, note: string }} Recording the heading of a recorded run */

@@ -6,11 +6,11 @@ A new tab is a module here and an entry in the list of `ui/page.py`.
 import gradio as gr
 
 from mars_demo.static.standalone.replay import replay_page
-from mars_demo.ui import branches
+from mars_demo.ui import predictions
 from mars_demo.ui.race_settings import first, opening, recorded_runs
 from mars_demo.ui.stage import Stage
 
-SERVED = (branches.prediction, replay_page)  # to the script of a stage that races
+SERVED = (predictions.prediction, replay_page)  # to the script of a stage that races
 
 
 class Page:

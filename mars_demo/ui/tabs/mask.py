@@ -6,7 +6,6 @@ import gradio as gr
 
 from mars_demo.show.scripts import call
 from mars_demo.ui import forwards
-from mars_demo.ui.branches import read_one
 from mars_demo.ui.controls import LIVE, QUIET
 from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.hosting.registry import MODELS
@@ -20,6 +19,7 @@ from mars_demo.ui.mask_settings import (
     Sent,
     Settings,
 )
+from mars_demo.ui.stage import read_one
 from mars_demo.ui.tabs import Page
 
 TITLE = "Mask"

@@ -11,7 +11,7 @@ from mars_demo.core.modes import GUESSED_WINDOW, TAU_HINT
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation.frontier import Frontier
 from mars_demo.show.scripts import call
-from mars_demo.ui import api, branches, race_settings
+from mars_demo.ui import api, race_settings
 from mars_demo.ui.controls import (
     IN_BROWSER,
     LIVE,
@@ -31,6 +31,7 @@ from mars_demo.ui.knobs import FORWARDS_PER_SECOND, set_tau, set_watched
 from mars_demo.ui.model_choice import ModelChoice
 from mars_demo.ui.race_settings import MODES, first, in_url, known_races
 from mars_demo.ui.racing import compete
+from mars_demo.ui.stage import read_one
 from mars_demo.ui.tabs import Page
 
 TITLE = "Race"
@@ -46,7 +47,7 @@ def again(history: History, event: gr.EventData):
 
     The next race continues the run's earlier messages, with the event's `tau` and `window`, if any.
     """
-    settings = branches.read_one(event.record).settings
+    settings = read_one(event.record).settings
     generation = of_record(settings).shown()
     if event.window:
         generation["window"] = event.window
@@ -72,12 +73,6 @@ def set_window(event: gr.EventData):
 def put_example(event: gr.EventData):
     """Set the prompt to an example that the stage offers."""
     return event.prompt
-
-
-def take_branch(event: gr.EventData):
-    """Return the requested branch, and its τ for the slider."""
-    branch = branches.branch_request(event)
-    return branch, gr.skip() if branch.run.tau is None else branch.run.tau
 
 
 def take(history: History, frontier: Frontier, title: str | None, prompt: str | None):
@@ -217,7 +212,6 @@ def build(page: Page, tab: gr.Tab) -> None:
     _fill(page, controls)
     _converse(page, controls, history)
     _race(page, controls, history)
-    _branch(page, controls, history)
     gr.api(api.generate, api_name="generate", concurrency_id="model", concurrency_limit=at_once())
 
 
@@ -269,20 +263,5 @@ def _race(page: Page, c: Controls, history: gr.State) -> None:
         model=c.model,
         show_progress="minimal",
         show_progress_on=c.prompt,
-        **in_turns(),
-    )
-
-
-def _branch(page: Page, c: Controls, history: gr.State) -> None:
-    """Connect the event that continues a run with another token."""
-    branch = gr.State(None)
-    taken = page.stage.branch(take_branch, None, [branch, c.tau], **MAY_WARN)
-    c.buttons.on(
-        taken.success,
-        branches.go_on,
-        [branch, history],
-        page.stage,
-        settings=[c.tau, c.watch],
-        show_progress="hidden",
         **in_turns(),
     )

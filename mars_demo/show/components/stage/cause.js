@@ -40,7 +40,7 @@ export function causeOf(runs) {
   const all = inOrder(runs);
   if (!all.every((run) => run.done && !run.stopped && run.passes.length)) return null;
   const pairs = all.flatMap((run) => {
-    const baseline = run.branch || isBaseline(run) ? null : baselineOf(run, runs);
+    const baseline = isBaseline(run) ? null : baselineOf(run, runs);
     return baseline ? [{ run, baseline }] : [];
   });
   for (const check of CHECKS)
@@ -70,7 +70,7 @@ function looping(run) {
  * rounding only, which the verdict explains, and sampled answers differ by design.
  */
 function differing(/** @type {Run} */ run, /** @type {Run} */ baseline) {
-  const index = firstDifference(baseline.answerIds, run.answerIds);
+  const index = firstDifference(baseline.ids, run.ids);
   const mayDiffer = run.mode.beyond === "draft" || run.settings.sampling;
   const place = index === null || mayDiffer ? null : run.placeOf(index);
   if (!place) return null;

@@ -36,21 +36,19 @@ const promptOf = ({ settings: { prompt, messages } }) =>
   (messages.length ? "↳ " : "") + visible(prompt).replaceAll("␣", " ");
 
 function settingsOf(run) {
-  const from = run.branch ? `⑂ token ${run.branch.at + 1}, ` : "";
-  if (!run.mode.uses_tau) return from + run.mode.title;
+  if (!run.mode.uses_tau) return run.mode.title;
   const taus = [...new Set(run.passes.map((pass) => pass.tau))];
-  return from + (taus.length > 2 ? `τ ${Math.min(...taus)}–${Math.max(...taus)}` : `τ ${taus.join(" → ")}`);
+  return taus.length > 2 ? `τ ${Math.min(...taus)}–${Math.max(...taus)}` : `τ ${taus.join(" → ")}`;
 }
 
 const rateOf = (run) => (run.ids.length / Math.max(1, run.forwards)).toFixed(2);
 
-/** Compare speeds, but not those of branches, which can reuse the cached prompt. */
 const speedOf = (run, baseline) =>
-  baseline?.ms && run.ms && run !== baseline && !run.branch ? (run.speed / baseline.speed).toFixed(2) : "–";
+  baseline?.ms && run.ms && run !== baseline ? (run.speed / baseline.speed).toFixed(2) : "–";
 
 function agreementOf(run, baseline) {
   if (!baseline || run === baseline) return "–";
   if (baseline.stopped || run.stopped) return "stopped";
-  const index = firstDifference(baseline.answerIds, run.answerIds);
+  const index = firstDifference(baseline.ids, run.ids);
   return index === null ? "same" : `differs from ${index + 1}`;
 }

@@ -4,7 +4,7 @@ import { constants, element, trigger } from "../component.js";
 import { find, findAll } from "../dom.js";
 import { hideCard, showCard } from "./card.js";
 import { replyTo, sendReply } from "./conversation.js";
-import { askPrediction, continueWithText } from "./inspector.js";
+import { askPrediction } from "./inspector.js";
 import { putExample } from "./offers.js";
 import { clearStage, inView, onPhone } from "./records.js";
 import { goTo, pause, play, step } from "./replay.js";
@@ -50,7 +50,6 @@ const actions = {
     if (number < 0) throw new Error("Select a forward first: the replay is before the first one.");
     trigger("mask", { record: stage.reader.texts[lane], number: number + 1 });
   },
-  instead: continueWithText,
   prediction: askPrediction,
   example: putExample,
   jsonl: saveRecord,
@@ -180,10 +179,6 @@ function listenToFields() {
     );
   choose(".recordings", (id) => id && showRecording(id));
   choose(".beside", showBeside);
-  find(".instead-text").addEventListener(
-    "keydown",
-    ({ key, target }) => key === "Enter" && attempt(continueWithText, target),
-  );
 }
 
 /** Open chosen and dropped files. */

@@ -1,14 +1,12 @@
-// The inspector: the details of one token, and branches from it.
+// The inspector: the details of one token.
 
-import { server } from "../component.js";
+import { constants, server } from "../component.js";
 import { find, make, say } from "../dom.js";
 import { percent, tauText, visible } from "../words.js";
-import { branchOff, canBranch } from "./branches.js";
 import { alternative, whereOf } from "./card.js";
 import { baselineOf } from "./modes.js";
 import { earlierGuesses, scoreText, sourceText } from "./passes.js";
 import { stage, view } from "./state.js";
-import { attempt } from "./errors.js";
 
 /** @type {any} */
 let drawn = null; // {run, pass, slot, over}
@@ -34,10 +32,9 @@ export function drawInspector() {
     find(".source", panel),
     [sourceText(step.slots[slot]), roleOf(run, step, slot)].filter(Boolean).join(" "),
   );
-  drawCandidates(find(".candidates", panel), step.slots[slot], at);
+  drawCandidates(find(".candidates", panel), step.slots[slot]);
   drawGuesses(find(".guesses", panel), run, at);
   drawPrediction(find(".prediction", panel), run, at);
-  find(".instead", panel).hidden = !canBranch() || !stage.reader.over;
 }
 
 /** Return why the token was accepted. */
@@ -52,49 +49,18 @@ function roleOf(run, pass, slot) {
     : `Accepted because its score is at least τ = ${tauText(pass.tau)}, and so were those before it.`;
 }
 
-// --------------------------------------------------------------------------------- another token
+// --------------------------------------------------------------------------------- candidates
 
-function drawCandidates(list, slot, at) {
+function drawCandidates(list, slot) {
   list.replaceChildren(
     ...slot.top.map((pair, index) => {
       const row = alternative(pair);
-      row.append(actionOf(slot, index, at));
+      if (slot.candidates?.[index] === slot.id) row.append(make("span", "taken", "✓ accepted"));
       return row;
     }),
   );
   if (!slot.top.length)
     list.append(make("li", "nothing", "An n-gram draft has no alternatives: it is verified as it is."));
-}
-
-function actionOf(slot, index, at) {
-  const id = slot.candidates?.[index];
-  if (id === slot.id) return make("span", "taken", "✓ accepted");
-  if (id === undefined || !canBranch() || !stage.reader.over) return make("span", "");
-  const button = make("button", "", "Continue with this");
-  button.type = "button";
-  button.setAttribute("aria-label", `Continue with “${visible(slot.top[index][0])}” from token ${at + 1}`);
-  button.addEventListener("click", () => continueWith([id]));
-  return button;
-}
-
-/** Branch off at the shown token, with `instead` in its place. */
-function continueWith(instead) {
-  const { run, pass, slot } = drawn;
-  attempt(() =>
-    branchOff(
-      run.lane,
-      run.indexOf(pass, slot),
-      instead,
-      find('[name="branch-as"]:checked').value === "replace",
-    ),
-  );
-}
-
-/** Branch off with the text that the visitor has entered. */
-export function continueWithText() {
-  const text = find(".instead-text").value;
-  if (!text) throw new Error("Enter the new text, including the space before it.");
-  continueWith(text);
 }
 
 // ------------------------------------------------------------------------------ earlier guesses
@@ -135,7 +101,7 @@ function drawPrediction(box, run, at) {
   const own = recorded(run, at);
   const prediction = predictions.get(`${run.settings.run} ${at}`);
   const button = find("button", box);
-  button.hidden = Boolean(own || prediction) || !canBranch() || !stage.reader.over;
+  button.hidden = Boolean(own || prediction) || !constants.main || !stage.reader.over;
   say(
     find("p", box),
     own
@@ -161,7 +127,7 @@ function recorded(run, at) {
   const baseline = baselineOf(run, stage.reader.runs);
   if (!baseline || baseline === run) return baseline && slotOf(run, at);
   const place = baseline.placeOf(at);
-  const [before, after] = [run.answerIds, baseline.answerIds].map((ids) => ids.slice(0, at).join());
+  const [before, after] = [run.ids, baseline.ids].map((ids) => ids.slice(0, at).join());
   return place && before === after ? baseline.passes[place.pass].slots[place.slot] : null;
 }
 

@@ -2,7 +2,7 @@
 
 import { acceptedAt } from "../acceptance.js";
 import { draw, find, findAll, make, say, set } from "../dom.js";
-import { tauText, visible } from "../words.js";
+import { tauText } from "../words.js";
 import { candidate, colour, describe, isCopy, isEnd } from "./passes.js";
 
 const NICE = [1, 2, 5];
@@ -27,7 +27,6 @@ export class Lane {
     this.answer.addEventListener("scroll", () => this.markEdges());
     find(".to-top", this.root).addEventListener("click", () => (this.answer.scrollTop = 0));
     this.run = null;
-    this.given = []; // the nodes of given tokens
     this.groups = []; // the answer's group of each pass
     this.bars = []; // the strip's bar of each pass
     this.shown = 0; // the number of visible passes
@@ -49,7 +48,6 @@ export class Lane {
 
   /** Draw the new passes of a run. */
   grow(run) {
-    if (!this.run) this.addGiven(run);
     this.run = run;
     this.setTitle(run.title);
     const following = this.sees(this.shown);
@@ -60,23 +58,6 @@ export class Lane {
     this.shown = run.passes.length;
     if (following) this.reveal(this.shown);
     this.markEdges();
-  }
-
-  /** Draw the given tokens of a branch: the kept ones and their replacement. */
-  addGiven({ given, branch }) {
-    if (!given.length) return;
-    const group = make("span", "given");
-    group.setAttribute("role", "group");
-    group.setAttribute("aria-label", "Given");
-    given.forEach(([, text], index) => {
-      const token = make("span", index < branch.at ? "kept" : "kept instead", text);
-      token.setAttribute("role", "option");
-      token.setAttribute("aria-disabled", true);
-      if (!text.trim()) token.setAttribute("aria-label", visible(text) || "…");
-      group.append(token);
-    });
-    this.given = [...group.children];
-    this.answer.append(group);
   }
 
   addTokens(pass, number) {
@@ -221,7 +202,7 @@ export class Lane {
   /** Return the node of the answer's `index`-th token. */
   place(index) {
     const place = this.run.placeOf(index);
-    return place ? this.token(place.pass, place.slot) : this.given[index];
+    return place && this.token(place.pass, place.slot);
   }
 
   /** Outline on the strip what each pass would have accepted at another τ; null removes the outlines. */

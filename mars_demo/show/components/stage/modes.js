@@ -43,19 +43,15 @@ const laneName = (mode, number) => (number === 1 ? mode : `${mode}~${number}`);
 // ------------------------------------------------------------------------------------ comparisons
 
 /** Whether the other runs of its race are compared with this run. */
-export const isBaseline = (/** @type {Run} */ run) => run.mode.name === BASELINE && !run.branch;
+export const isBaseline = (/** @type {Run} */ run) => run.mode.name === BASELINE;
 
 /** Return the baseline of a run's race, if any. */
 export const baselineOf = (/** @type {Run} */ run, /** @type {Record<string, Run>} */ runs) =>
   Object.values(runs).find((other) => isBaseline(other) && other.race === run.race) ?? null;
 
-/** Return the run that a branch comes from, if it is on the stage. */
-export const originOf = (/** @type {Run} */ run, /** @type {Record<string, Run>} */ runs) =>
-  Object.values(runs).find(({ settings }) => run.branch && settings.run === run.branch.of) ?? null;
-
 /**
- * Return the run whose answer a run's answer is compared with: the origin of a branch, the same mode and
- * request in the first of several races, or the baseline.
+ * Return the run whose answer a run's answer is compared with: the same mode and request in the first of
+ * several races, or the baseline.
  */
 export function counterpartOf(/** @type {Run} */ run, /** @type {Record<string, Run>} */ runs) {
   const isSame = (/** @type {Run} */ other) =>
@@ -63,7 +59,7 @@ export function counterpartOf(/** @type {Run} */ run, /** @type {Record<string, 
     other.race !== run.race &&
     other.mode === run.mode &&
     requestOf(other) === requestOf(run);
-  const counterpart = originOf(run, runs) ?? Object.values(runs).find(isSame) ?? baselineOf(run, runs);
+  const counterpart = Object.values(runs).find(isSame) ?? baselineOf(run, runs);
   return counterpart === run ? null : counterpart;
 }
 

@@ -12,7 +12,7 @@ export function reasons(run, baseline, points) {
   const measured = measuredOf(run, baseline);
   return [
     explained(prediction, measured ?? prediction.factor),
-    compared(run, prediction, measured, baseline),
+    compared(prediction, measured, baseline),
     ...windowAdvice(run, points),
   ];
 }
@@ -30,7 +30,7 @@ function aboutBaseline({ positions, ms }) {
 
 /** Return the measured speed-up of the verdict, if any. */
 function measuredOf(run, baseline) {
-  if (!baseline || baseline.stopped || run.stopped || run.branch) return null;
+  if (!baseline || baseline.stopped || run.stopped) return null;
   return run.speed / baseline.speed;
 }
 
@@ -53,12 +53,10 @@ function explained({ perForward, positions, ratio, factor }, speed) {
   return `${tokens} tokens per forward, but ${cost}: ${division}.`;
 }
 
-function compared(run, { factor }, measured, baseline) {
+function compared({ factor }, measured, baseline) {
   const start = `Predicted: ${times(factor)} as fast as one token at a time.`;
   if (measured !== null)
     return `${start} Measured: ${times(measured)}, which also counts the prefill of both sides.`;
-  if (baseline && run.branch)
-    return `${start} Its measured speed is not compared: a branch can reuse the cached prompt.`;
   if (baseline) return `${start} Not measured: the race was stopped.`;
   return `${start} Not measured: no side had one token per forward.`;
 }

@@ -4,14 +4,13 @@ import { constants } from "../component.js";
 import { deleteRecording } from "../../url.js";
 import { find } from "../dom.js";
 import { Lines } from "../lines.js";
-import { clearSteps, settleBranch, takeStep } from "./branches.js";
 import { hideCard } from "./card.js";
 import { conversation, sendHistory } from "./conversation.js";
 import { fitAnswers } from "./fit.js";
 import { growHeat } from "./heat.js";
 import { keep } from "./history.js";
 import { Lane, scaleFor } from "./lane.js";
-import { hasBranches, requested } from "./link.js";
+import { requested } from "./link.js";
 import { compared, counterpartOf, inOrder, isBaseline } from "./modes.js";
 import { firstDifference } from "./passes.js";
 import { Reader } from "./run.js";
@@ -46,9 +45,9 @@ export function show(record, { chosen = true, about = {} } = {}) {
   grow();
 }
 
-/** Show a growing record, which comes again with each new line of a race or a branch. */
+/** Show a growing record, which comes again with each new line of a race. */
 export function follow(record) {
-  let anew = view.ended; // new lines after the end are a branch
+  let anew = false;
   const fresh = lines.take(record, () => {
     begin(true);
     anew = true;
@@ -63,14 +62,11 @@ export function follow(record) {
   }
 }
 
-/** Adapt the view and the URL to a new record: a branch, or a race. */
+/** Adapt the view and the URL to a new race. */
 function arrive() {
-  const branched = settleBranch();
-  if (branched) Object.assign(view, { focus: null, pinned: null, ended: false }); // the new lane is shown
-  if (branched) hideCard();
-  if (constants.main && !branched && !requested.pass && !hasBranches()) deleteRecording();
-  if (!hasBranches()) clearSteps();
-  if (constants.main && onPhone() && !branched) find(".stage").scrollIntoView();
+  if (!constants.main) return;
+  if (!requested.pass) deleteRecording();
+  if (onPhone()) find(".stage").scrollIntoView();
 }
 
 /** Empty the stage for a new conversation. */
@@ -129,11 +125,8 @@ function laneOf(run) {
   return view.lanes[run.lane];
 }
 
-/** Return the lane to focus: the newest branch, or the first lane other than the baseline. */
-function mostTelling(all) {
-  const candidates = compared(all);
-  return (candidates.findLast(({ branch }) => branch) ?? candidates[0])?.lane ?? null;
-}
+/** Return the lane to focus: the first one other than the baseline. */
+const mostTelling = (all) => compared(all)[0]?.lane ?? null;
 
 /** Handle the end of a record: called once, when all its runs have ended. */
 function finish() {
@@ -141,7 +134,6 @@ function finish() {
   const { runs: ended } = stage.reader;
   markDifferences(ended);
   if (constants.main && stage.live) rememberStage(ended);
-  attempt(takeStep);
   if (!requested.pass || (requested.lane && !ended[requested.lane])) return;
   view.focus = requested.lane ?? view.focus;
   if (requested.pass <= focused().passes.length) goTo(focused().ends[requested.pass - 1]);
@@ -150,9 +142,9 @@ function finish() {
 
 /** Keep a way to reopen the current stage. */
 function rememberStage(ended) {
-  const { reader, recording, beside, steps } = stage;
+  const { reader, recording, beside } = stage;
   const texts = reader.races.map((race) => reader.textOf(race));
-  keep(ended, () => attempt(() => inView(show(texts, { about: { recording, beside, steps } }))));
+  keep(ended, () => attempt(() => inView(show(texts, { about: { recording, beside } }))));
 }
 
 /** Mark the first difference between an answer and its counterpart, in both lanes. */
@@ -160,7 +152,7 @@ function markDifferences(ended) {
   for (const run of Object.values(ended)) {
     const other = counterpartOf(run, ended);
     if (!other || other.stopped || run.stopped) continue;
-    const index = firstDifference(other.answerIds, run.answerIds);
+    const index = firstDifference(other.ids, run.ids);
     if (index === null) continue;
     for (const { lane } of [run, other]) view.lanes[lane].place(index)?.classList.add("differs");
   }

@@ -24,11 +24,9 @@ export class Run {
    * @param {Race} race
    */
   constructor(settings, lane, race) {
-    const { branch = null, messages = [] } = settings;
+    const { messages = [] } = settings;
     this.lane = lane;
     this.race = race;
-    this.branch = branch;
-    this.given = branch?.given ?? []; // the given tokens at the beginning of the answer
     this.settings = { ...settings, criterion: settings.criterion ?? "probability", messages };
     // The server has validated it.
     this.mode = /** @type {Mode} */ (modes.get(settings.mode));
@@ -41,7 +39,7 @@ export class Run {
     /** @type {boolean[][]} */
     this.filled = []; // whether each slot is filled after each pass, in modes that fill slots after a gap
     /** @type {Slot[]} */
-    this.accepted = []; // the accepted slots of all passes; excludes given tokens
+    this.accepted = []; // the accepted slots of all passes
     /** @type {number[]} */
     this.ids = []; // their ids
     // The largest numbers of a pass, for scales: slots, accepted tokens, and drafts + 1.
@@ -74,18 +72,12 @@ export class Run {
 
   /** The run's name on the stage. */
   get title() {
-    const from = this.branch ? `, from token ${this.branch.at + 1}` : "";
-    return `${this.mode.title}${from}${this.race.letter ? ` (${this.race.letter})` : ""}`;
+    return `${this.mode.title}${this.race.letter ? ` (${this.race.letter})` : ""}`;
   }
 
-  /** The token ids of the whole answer, including its given beginning. */
-  get answerIds() {
-    return [...this.given.map(([id]) => id), ...this.ids];
-  }
-
-  /** The text of the whole answer, including its given beginning. */
+  /** The text of the answer. */
   get text() {
-    return [...this.given.map(([, text]) => text), ...this.accepted.map(({ text }) => text)].join("");
+    return this.accepted.map(({ text }) => text).join("");
   }
 
   /** The number of forwards, including those that only put a block into the block-level cache. */
@@ -119,15 +111,13 @@ export class Run {
 
   /** Return the index in the answer of an accepted slot. */
   indexOf(/** @type {number} */ pass, /** @type {number} */ slot) {
-    return this.given.length + (this.totals[pass - 1] ?? 0) + slot;
+    return (this.totals[pass - 1] ?? 0) + slot;
   }
 
-  /** Return the pass and the slot of the answer's `index`-th token; null for given tokens and after the end. */
+  /** Return the pass and the slot of the answer's `index`-th token; null after the end. */
   placeOf(/** @type {number} */ index) {
-    const own = index - this.given.length;
-    if (own < 0) return null;
-    const pass = this.totals.findIndex((total) => total > own);
-    return pass < 0 ? null : { pass, slot: own - (this.totals[pass - 1] ?? 0) };
+    const pass = this.totals.findIndex((total) => total > index);
+    return pass < 0 ? null : { pass, slot: index - (this.totals[pass - 1] ?? 0) };
   }
 
   /** Return the start of a pass, in ms. */
@@ -194,12 +184,11 @@ export class Reader {
     for (const race of this.races) race.letter = String.fromCharCode(65 + race.number);
   }
 
-  /** Begin a run. Without a lane, a second run of a mode begins another race, unless it is a branch. */
+  /** Begin a run. Without a lane, a second run of a mode begins another race. */
   begin(/** @type {Settings} */ settings, /** @type {string | undefined} */ lane) {
     const last = this.races.at(-1);
     const others = Object.values(this.runs).filter((run) => run.race === last);
-    const isRepeated =
-      !lane && !settings.branch && others.some((run) => !run.branch && run.settings.mode === settings.mode);
+    const isRepeated = !lane && others.some((run) => run.settings.mode === settings.mode);
     if (!last || isRepeated) this.beginRace();
     this.current = lane ?? freeLane(settings.mode, this.runs);
     if (!(this.current in this.runs) && Object.keys(this.runs).length === constants.lanes)

@@ -5,14 +5,12 @@
 
 import { constants, props, watch } from "../component.js";
 import { find, make, say } from "../dom.js";
-import { queryValue } from "../../url.js";
 import { drawShares, drawWhatIf } from "./shares.js";
 import { drawConversation, offerReply } from "./conversation.js";
-import { queueSteps } from "./branches.js";
 import { columnOf, drawHeatAt, drawHeatLegend, growHeat, showHeatUntil } from "./heat.js";
 import { listen } from "./input.js";
 import { drawInspector } from "./inspector.js";
-import { hasBranches, opening, requested, updateUrlSoon } from "./link.js";
+import { opening, requested, updateUrlSoon } from "./link.js";
 import { baselineOf } from "./modes.js";
 import { drawCause, takeExamples } from "./offers.js";
 import { follow, leaveConversation, show } from "./records.js";
@@ -156,8 +154,7 @@ find(".stage").classList.toggle("bare", constants.bare);
 if (constants.main) {
   listRecordings();
   const [id, second] = opening();
-  queueSteps(queryValue("branch"));
-  const started = requested.pass || second || hasBranches() ? () => {} : introduce;
+  const started = requested.pass || second ? () => {} : introduce;
   if (id && !props.value)
     attempt(() => showRecording(id, false)).then(
       second ? () => attempt(() => showBeside(second)) : started,

@@ -5,13 +5,10 @@ import { Reader } from "./run.js";
 const empty = (live = false) => ({
   reader: new Reader(),
   live, // whether the server sends it while it grows
-  raced: live, // whether it is the race of the URL's settings, or a branch of it
   /** @type {string | null} */
-  recording: null, // the id of its recorded run, which it may branch from
+  recording: null, // the id of its recorded run
   /** @type {string | null} */
   beside: null, // the id of the recorded run beside it
-  /** @type {import("./branches.js").Step[]} */
-  steps: [], // the branches since then
 });
 
 /** The record on the stage and its origin. */

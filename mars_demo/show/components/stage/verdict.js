@@ -2,7 +2,7 @@
 
 import { percent, plural } from "../words.js";
 import { isLoop } from "./cause.js";
-import { baselineOf, inOrder, isBaseline, originOf } from "./modes.js";
+import { baselineOf, inOrder, isBaseline } from "./modes.js";
 import { firstDifference } from "./passes.js";
 
 /** @typedef {import("./run.js").Run} Run */
@@ -38,12 +38,11 @@ export function verdict(runs) {
  * @returns {[Run[], ...string[]]}
  */
 function ranked(others, runs) {
-  const sides = others.filter((run) => !run.branch);
-  const [baseline, another] = new Set(sides.map((run) => baselineOf(run, runs)));
-  if (sides.length < 2 || !baseline || another !== undefined || isLoop(baseline)) return [[]];
-  const factors = new Map(sides.map((run) => [run, factorOf(run, baseline)]));
-  const faster = sides.filter((run) => Number(factors.get(run)) > 1);
-  const equal = faster.filter((run) => firstDifference(baseline.answerIds, run.answerIds) === null);
+  const [baseline, another] = new Set(others.map((run) => baselineOf(run, runs)));
+  if (others.length < 2 || !baseline || another !== undefined || isLoop(baseline)) return [[]];
+  const factors = new Map(others.map((run) => [run, factorOf(run, baseline)]));
+  const faster = others.filter((run) => Number(factors.get(run)) > 1);
+  const equal = faster.filter((run) => firstDifference(baseline.ids, run.ids) === null);
   if (!faster.length) return [[], "No side is faster than AR."];
   if (!equal.length) return [[], "No faster side has AR's answer."];
   const factor = Math.max(...equal.map((run) => Number(factors.get(run)))).toFixed(1);
@@ -70,7 +69,7 @@ export function warnings(runs) {
   const all = Object.values(runs);
   if (!all.every((run) => run.done && run.passes.length)) return [];
   const pairs = all.flatMap((run) => {
-    const baseline = run.branch || isBaseline(run) || run.stopped ? null : baselineOf(run, runs);
+    const baseline = isBaseline(run) || run.stopped ? null : baselineOf(run, runs);
     return baseline && !baseline.stopped ? [{ run, baseline }] : [];
   });
   return [...pairs.flatMap(({ run, baseline }) => inexact(run, baseline)), ...all.flatMap(hiccup)];
@@ -84,17 +83,7 @@ export function warnings(runs) {
  */
 function described(run, runs, stopped, isFirst) {
   const baseline = baselineOf(run, runs);
-  if (run.branch) return branched(run, originOf(run, runs));
   return baseline && !stopped ? compared(run, baseline, isFirst) : `${summary(run, isFirst)}.`;
-}
-
-/** Describe a branch without its speed, which is not comparable: it may reuse the cached prompt. */
-function branched(/** @type {Run} */ run, /** @type {Run | null} */ origin) {
-  if (!origin) return `${summary(run)}.`;
-  const index = firstDifference(origin.answerIds, run.answerIds);
-  const agreement =
-    index === null ? "same answer as its origin" : `differs from its origin from token ${index + 1} on`;
-  return `${summary(run)}; ${agreement}.`;
 }
 
 const summary = (/** @type {Run} */ run, isFirst = true) =>
@@ -112,7 +101,7 @@ const truncation = (/** @type {Run} */ run) =>
 function compared(run, baseline, isFirst) {
   const factor = `${factorOf(run, baseline)}× as fast`;
   const speed = isLoop(run) ? "" : `, ${factor}${isFirst ? " as AR" : ""}`;
-  const difference = firstDifference(baseline.answerIds, run.answerIds);
+  const difference = firstDifference(baseline.ids, run.ids);
   const agreement =
     difference === null ? `same answer${truncation(run)}` : `differs from token ${difference + 1} on`;
   return `${summary(run, isFirst)}${speed}; ${agreement}.`;
@@ -131,7 +120,7 @@ const isExact = (/** @type {Run} */ run) =>
 function inexact(run, baseline) {
   const { device, dtype } = run.settings;
   if (!isExact(run)) return [];
-  const index = firstDifference(baseline.answerIds, run.answerIds);
+  const index = firstDifference(baseline.ids, run.ids);
   if (index !== null) return tied(run, baseline, index);
   if (device === "cpu" || !dtype.endsWith("float16")) return [];
   return [
