@@ -107,11 +107,6 @@ def accepted(scores: Sequence[float], threshold: float | None) -> int:
     return 1 + sum(1 for _ in admitted)
 
 
-def by_load(low: float, high: float, load: float) -> float:
-    """Return the τ of a server: `high` without load, falling to `low` at a load of 1 or more."""
-    return high - (high - low) * min(1.0, load)
-
-
 def several(threshold: float | None) -> bool:
     """Return whether a forward can accept more than one slot; if not, it needs no masks."""
     return threshold is not None and threshold < 1

@@ -32,19 +32,13 @@ class ChatMessage(BaseModel):
     content: Annotated[str, BeforeValidator(_text)]
 
 
-class StreamOptions(BaseModel):
-    """The options of a streamed answer."""
-
-    include_usage: bool = False
-
-
 class ChatBody(BaseModel, **types.STRICT):
     """A chat request. Without `temperature`, `top_p` and `top_k`, decoding is greedy."""
 
     model: types.Name
     messages: list[ChatMessage]
     stream: bool = False
-    stream_options: StreamOptions = StreamOptions()
+    stream_options: dict[str, Any] = {}
     max_tokens: types.NewTokens | None = None
     max_completion_tokens: types.NewTokens | None = None
     stop: Annotated[
@@ -83,9 +77,8 @@ class ChatBody(BaseModel, **types.STRICT):
 
     @property
     def conversation(self) -> list[Message]:
-        """Return the messages for the model; the role "developer" becomes "system"."""
-        pairs = [(m.role.replace("developer", "system"), m.content) for m in self.messages]
-        return [{"role": role, "content": content} for role, content in pairs]
+        """Return the messages for the model."""
+        return [message.model_dump() for message in self.messages]
 
     @property
     def request(self) -> Request:

@@ -77,7 +77,7 @@ class Endpoint:
         self.runs.add(run)
         passes, completion = self._passes(run, request), Completion(run, body.stop)
         if body.stream:
-            events = _events(completion.chunks(passes, body.stream_options.include_usage))
+            events = _events(completion.chunks(passes, body.stream_options.get("include_usage")))
             return StreamingResponse(events, 200, {"Cache-Control": "no-cache"}, "text/event-stream")
         async for _ in passes:
             pass

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mars_demo.core.acceptance import CRITERIA, by_load
+from mars_demo.core.acceptance import CRITERIA
 
 LOSSLESS, AUTO = "lossless", "auto"
 RANGE = (0.8, 1.0)  # τ by load, if the operator names no range
@@ -60,7 +60,10 @@ class Arguments(NamedTuple):
 
     def threshold(self, load: float) -> float | None:
         """Return the current τ in a batch that is full to the share `load`; None: lossless."""
-        return by_load(*self.tau, load) if isinstance(self.tau, tuple) else self.tau
+        if not isinstance(self.tau, tuple):
+            return self.tau
+        low, high = self.tau
+        return high - (high - low) * min(1.0, load)
 
 
 def read(extra: Mapping[str, Any] | None, server: Server) -> Arguments:

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from mars_demo.core.acceptance import by_load
 from mars_demo.vllm.accepting import accept, paced
 from mars_demo.vllm.arguments import RANGE, Arguments, Server, arguments_of, read, room
 
@@ -128,7 +127,7 @@ def test_room_is_what_fits_after_the_next_token():
 
 
 def test_tau_falls_with_the_load():
-    assert [by_load(0.8, 1.0, load) for load in (0, 0.5, 1, 3)] == pytest.approx([1.0, 0.9, 0.8, 0.8])
-    assert Arguments((0.8, 1.0), 8).threshold(0.5) == by_load(0.8, 1.0, 0.5)
+    by_load = Arguments((0.8, 1.0), 8).threshold
+    assert [by_load(load) for load in (0, 0.5, 1, 3)] == pytest.approx([1.0, 0.9, 0.8, 0.8])
     assert Arguments(0.7, 8).threshold(0.5) == 0.7
     assert Arguments(None, 8).threshold(0.5) is None
