@@ -1,1 +1,1 @@
-"""Batched decoding: per-sequence KV caches, batches, a server and its HTTP endpoint."""
+"""Batches that share their forwards, with per-sequence KV caches, and the HTTP endpoint."""

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from mars_demo.core.modes import LONGEST_NGRAM_DRAFT
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.core.trace import Pass
 from mars_demo.decoding.reading import Reading, fetch, measure
@@ -67,15 +66,16 @@ class Batch:
                 self.active.append(self.waiting.popleft())
         with SCHEDULER.turn():
             started = time.perf_counter()
-            # A sequence with a full block waits. Once every block is full, one forward commits them all:
-            # it accepts no token, so no sequence moves.
+            # Block cache: a sequence with a full block waits. Once every block is full, one forward commits
+            # them all; it accepts no token, so no sequence moves. With the other caches, no block is full.
             computing = [sequence for sequence in self.active if not sequence.full] or self.active
+            # A sequence keeps its forward, with the τ of that moment, until it is scheduled.
             forwards = self._scheduled({sequence: sequence.next_forward() for sequence in computing})
             readings = _read_all(self._cache.forward(forwards), forwards)
             self.seconds += time.perf_counter() - started
+            steps = [(sequence, sequence.take(own)) for sequence, own in readings.items()]
         self.forwards += 1
         self.positions += self._padded(forwards.values())
-        steps = [(sequence, sequence.take(own)) for sequence, own in readings.items()]
         moved = [(sequence, step) for sequence, step in steps if step]
         for sequence, step in moved:
             if step.stop:
@@ -109,9 +109,3 @@ def check_memory(model: PreTrainedModel, sequences: int, columns: int) -> None:
             f"The cache of {sequences} sequences needs {sequences * each / 2**30:.1f} GiB of memory and "
             f"{free / 2**30:.1f} GiB are free, enough for {free // each} sequences."
         )
-
-
-def columns(checkpoint: Checkpoint, longest: int, window: int) -> int:
-    """Return the positions to reserve per sequence: its text, the largest forward, and padding."""
-    tokens = max(window, LONGEST_NGRAM_DRAFT + 1)  # most tokens of a forward; a group of masks follows each
-    return min(longest, checkpoint.context) + tokens * window + 2 * tokens + 1

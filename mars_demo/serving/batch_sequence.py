@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from mars_demo.core.layout import causal
-from mars_demo.core.messages import Encoded, Message
+from mars_demo.core.messages import Encoded
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.reading import Reading
@@ -48,7 +47,7 @@ def lossless_window(checkpoint: Checkpoint, size: int) -> int:
 
 
 class BatchSequence:
-    """The sequence of a prompt or conversation in a batch: a strategy with any of the caches.
+    """The sequence of a prompt in a batch: a strategy with any of the caches.
 
     Every forward computes all tokens that are not cached. With the block cache, the sequence is `full` when
     these are more than a block, since the last token must remain to predict slot 1; its next forward
@@ -63,7 +62,7 @@ class BatchSequence:
     def __init__(
         self,
         checkpoint: Checkpoint,
-        prompt: str | Sequence[Message] | Encoded,
+        prompt: str | Encoded,
         request: Request,
         cache: str = "ragged",
         cache_block: int = CACHE_BLOCK,

@@ -10,11 +10,12 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Self
 
 from mars_demo.core.messages import Encoded
+from mars_demo.core.modes import LONGEST_NGRAM_DRAFT
 from mars_demo.core.schedule import COMMIT, COMPUTE, FREE, WAIT, Schedule
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.serving.batch import Batch, columns
+from mars_demo.serving.batch import Batch
 from mars_demo.serving.batch_sequence import CACHE_BLOCK, BatchSequence, fitted
 
 TITLES = {
@@ -127,9 +128,11 @@ def finished(
 def _batch(
     checkpoint: Checkpoint, sequences: Collection[BatchSequence], size: int, continuous: bool = True
 ) -> Batch:
-    """Return a batch of these sequences, with room for the longest."""
+    """Return a batch of these sequences, with room for the longest text, a forward and padding."""
     longest = max(one.run.settings.prompt_tokens + one.request.max_new_tokens for one in sequences)
     window = max(one.request.window for one in sequences)
-    batch = Batch(checkpoint, size, columns(checkpoint, longest, window), continuous)
+    tokens = max(window, LONGEST_NGRAM_DRAFT + 1)  # most tokens of a forward; a group of masks follows each
+    columns = min(longest, checkpoint.context) + tokens * window + 2 * tokens + 1
+    batch = Batch(checkpoint, size, columns, continuous)
     batch.waiting.extend(sequences)
     return batch
