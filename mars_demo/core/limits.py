@@ -46,11 +46,9 @@ class Limits:
     race_seconds = Limit(300, "seconds until a race is stopped, including pauses")
     record = Limit(8, "MiB of a record that a visitor loads onto the stage")
     parameters = Limit(200, "million parameters of a base model for training")
-    trained = Limit(8, "trained models kept at once, for all visitors together")
-    kept = Limit(60, "minutes until trained models are deleted")
+    trained = Limit(8, "trained models in memory at once, for all visitors together")
     train_steps = Limit(2000, "steps of a training run", least=0)
     train_minutes = Limit(30, "minutes of a training run, with pauses; then it stops and keeps its model")
-    disk = Limit(4096, "MiB of temporary files, for all visitors together")
 
 
 LIMITS = Limits()

@@ -30,7 +30,6 @@ class Member:
     checkpoint: Checkpoint | None = None
     failed: float = 0.0
     block_size: int | None = None  # masks per block, if its files and its name may not state it
-    device: str | None = None  # None for that of the pool
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -112,7 +111,7 @@ class Pool:
         member.phase = "ready"
 
     def _read(self, member: Member) -> Checkpoint:
-        return load_checkpoint(member.source, member.device or self.device, self.dtype, member.block_size)
+        return load_checkpoint(member.source, self.device, self.dtype, member.block_size)
 
 
 def labels(sources: Sequence[str]) -> dict[str, str]:

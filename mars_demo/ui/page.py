@@ -18,10 +18,9 @@ from mars_demo.core.limits import LIMITS
 from mars_demo.core.modes import BASELINE
 from mars_demo.show import about, scripts
 from mars_demo.ui.controls import IN_BROWSER, MAY_WARN, QUIET
-from mars_demo.ui.hosting import errors, gpu, guard
+from mars_demo.ui.hosting import archive, errors, gpu, guard
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.response_cache import ResponseCache
-from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.lessons import CHAPTERS
 from mars_demo.ui.race_settings import MODES, first, recorded_runs
@@ -109,7 +108,7 @@ class App(gr.Blocks):
             *settings,
             app_kwargs={
                 "middleware": [Middleware(guard.Guard), Middleware(ResponseCache)],
-                "routes": [scripts.ROUTE],
+                "routes": [scripts.ROUTE, archive.ROUTE],
             },
             max_threads=HANDLERS + LIMITS.races,  # a race keeps its thread while it waits for its turn
             state_session_capacity=SESSIONS,  # limits a client that opens ever new sessions
@@ -213,9 +212,7 @@ def build() -> gr.Blocks:
             session.state_data.clear()  # Gradio still refers to it elsewhere
         MODELS.delete_of(request.session_hash)
 
-    storage()  # before Gradio reads the folder of its files
-    kept = (60, 60 * LIMITS.kept)  # Gradio's files: seconds between clean-ups, and maximum age
-    with App(title="MARS Demo", analytics_enabled=False, fill_width=True, delete_cache=kept) as demo:
+    with App(title="MARS Demo", analytics_enabled=False, fill_width=True) as demo:
         gr.Markdown(TITLE, elem_id="title")
         gr.HTML(TALK_ROW, elem_id="talk-row", apply_default_css=False)
         with gr.Tabs() as tabs:

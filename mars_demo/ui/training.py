@@ -14,7 +14,6 @@ from mars_demo.core.scheduler import LONG
 from mars_demo.evaluation import training_record
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.pool import Member
 from mars_demo.training.config import MarsConfig
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
@@ -42,11 +41,11 @@ class Session(Knobs):
         self.left = self.stopped = True
 
 
-def base_model(name: str) -> Member:
-    """Return a served model that can be trained, loaded at least once, so that its facts are known.
+def fresh(name: str) -> Checkpoint:
+    """Return a private float32 copy of a served checkpoint for training.
 
     Raises:
-        ValueError: if it is not served or too large.
+        ValueError: if it is not served or too large, or as `load_checkpoint`.
     """
     if name not in (names := MODELS.names()):
         raise ValueError(f"Unknown base {name!r}. Choose from {', '.join(names)}.")
@@ -57,20 +56,10 @@ def base_model(name: str) -> Member:
             f"{name} has {member.facts.parameters / 1e6:.0f} million parameters. "
             f"At most {LIMITS.parameters} million can be trained here."
         )
-    return member
-
-
-def fresh(name: str) -> Checkpoint:
-    """Return a private float32 copy of a served checkpoint for training.
-
-    Raises:
-        ValueError: as in `base_model`.
-    """
-    source = base_model(name).source
     try:
-        loaded = load_checkpoint(source, MODELS.device, torch.float32)
+        loaded = load_checkpoint(member.source, MODELS.device, torch.float32)
     except ValueError as error:
-        raise ValueError(str(error).replace(source, name)) from error
+        raise ValueError(str(error).replace(member.source, name)) from error
     return replace(loaded, name=name)  # not a path of this machine
 
 

@@ -1,1 +1,1 @@
-"""Hosting for many visitors: lent GPUs, error handling, storage, sessions and visitors' models."""
+"""Hosting for many visitors: lent GPUs, error handling, sessions and visitors' models."""

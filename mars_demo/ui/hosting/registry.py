@@ -3,16 +3,15 @@
 Only the visitor who trained a model can use it. Gradio sets `LocalContext.request` in the thread of every
 handler and of every step of a generator, and `Registry.visitor` reads it. So a name is looked up in the
 thread of its handler. On ZeroGPU, a function runs in a process that was forked earlier: the call carries
-the `Caller`, and `Registry.act_for` loads their model there.
+the `Caller`, and `Registry.act_for` takes over their model there.
 """
 
 from __future__ import annotations
 
 import argparse
+import pickle
 import secrets
-import shutil
-import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,33 +22,30 @@ from mars_demo.core.names import BASE, TINY, bundled
 from mars_demo.decoding.pace import measured
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import usable
+from mars_demo.models.facts import facts
+from mars_demo.models.load import load_checkpoint
 from mars_demo.models.pool import Member, Pool
-from mars_demo.ui.hosting.storage import storage
-
-MINUTE = 60  # seconds
+from mars_demo.models.precision import dense_dtype
 
 
 @dataclass(eq=False, kw_only=True)
 class Trained(Member):
-    """A visitor's model, whose source is its folder. Until it is ready, the folder is being filled."""
+    """A visitor's model, which is in memory only.
+
+    owner: the visitor's session. recipe: the text of its `recipe.json`. ticket: the secret that its one
+    download needs; None after it.
+    """
 
     owner: str | None
-
-    @property
-    def folder(self) -> Path:
-        return Path(self.source)
-
-    @property
-    def archive(self) -> Path:
-        """Return the zip of its folder, if there is one; Gradio serves the files beside it."""
-        return storage().gradio / f"{self.name}.zip"
+    recipe: str = ""
+    ticket: str | None = None
 
 
 class Caller(NamedTuple):
-    """The caller of a function in another process: their session, and the folders of their models."""
+    """The caller of a function in another process: their session, and their pickled checkpoints."""
 
     visitor: str | None
-    folders: dict[str, str]
+    models: dict[str, bytes]
 
 
 class Registry(Pool):
@@ -60,7 +56,6 @@ class Registry(Pool):
 
     def __init__(self):
         self._trained: dict[str, Trained] = {}
-        self._reserving = threading.Lock()
         self._caller: str | None = None  # in the other process
         self._serve(bundled())
 
@@ -113,66 +108,78 @@ class Registry(Pool):
     def own(self, name: str | None) -> Trained | None:
         """Return the model of that name if the visitor has trained it."""
         model = self._trained.get(name) if isinstance(name, str) else None
-        return model if model and model.phase == "ready" and model.owner == self.visitor() else None
+        return model if model and model.owner == self.visitor() else None
 
-    def reserve(self, device: str | None = None) -> Trained:
-        """Reserve a name and an empty folder for a new model of the visitor; delete their earlier model.
-
-        device: of the model; None for that of the served models.
+    def reserve(self) -> str:
+        """Return a name for a new model of the visitor; delete their earlier model.
 
         Raises:
             ValueError: if there are too many models of other visitors.
         """
-        owner = self.visitor() or secrets.token_hex(16)  # nobody can use a model trained without a session
-        with self._reserving:
-            self.delete_of(owner)
-            if len(self._trained) >= LIMITS.trained:
-                raise ValueError(
-                    f"There are {LIMITS.trained} trained models here, which is the limit. Try again later."
-                )
-            name, folder = f"mine-{secrets.token_hex(4)}", str(storage().folder())
-            model = Trained(name, folder, device=device, owner=owner)
-            self._trained[model.name] = model
-        return model
+        self.delete_of(self.visitor())
+        if len(self._trained) >= LIMITS.trained:
+            raise ValueError(
+                f"There are {LIMITS.trained} trained models here, which is the limit. Try again later."
+            )
+        return f"mine-{secrets.token_hex(4)}"
 
-    def register(self, model: Trained) -> None:
-        """Load a trained model from its folder; delete it after `LIMITS.kept` minutes.
+    def keep(self, name: str, folder: Path, device: str | None) -> Trained:
+        """Load a trained model of the visitor from a folder, which is not needed afterwards.
 
         Raises:
-            ValueError: if it cannot be loaded.
+            ValueError: as `load_checkpoint`.
         """
-        self._bring(model)
-        timer = threading.Timer(MINUTE * LIMITS.kept, self.delete, [model.name])
-        timer.daemon = True
-        timer.start()
+        dtype = dense_dtype(self.dtype, usable(device))  # quantized weights would need the folder again
+        loaded = measured(load_checkpoint(str(folder), device, dtype))
+        self._trained[name] = model = Trained(
+            name,
+            name,
+            "ready",
+            facts=facts(loaded),
+            checkpoint=replace(loaded, name=name, source=None),
+            owner=self.visitor() or secrets.token_hex(16),  # nobody can use it without a session
+            recipe=(folder / "recipe.json").read_text("utf-8"),
+            ticket=secrets.token_hex(16),
+        )
+        return model
+
+    def redeem(self, ticket: str) -> Trained | None:
+        """Return the model whose download has this ticket, for the only time."""
+        for model in [*self._trained.values()]:
+            if model.ticket == ticket:
+                model.ticket = None
+                return model
+        return None
 
     def delete(self, name: str) -> None:
-        """Delete a visitor's model and its files; a run that uses it goes on."""
-        if model := self._trained.pop(name, None):
-            model.archive.unlink(missing_ok=True)
-            shutil.rmtree(model.folder, ignore_errors=True)
+        """Delete a visitor's model; a run that uses it goes on."""
+        self._trained.pop(name, None)
 
-    def delete_of(self, owner: str) -> None:
-        """Delete the model of a visitor. A training deletes its own unfinished model."""
+    def delete_of(self, owner: str | None) -> None:
+        """Delete the model of a visitor."""
         for model in [*self._trained.values()]:
-            if model.owner == owner and model.phase == "ready":
+            if model.owner == owner:
                 self.delete(model.name)
 
     # --------------------------------------------------------------- processes for a lent GPU
 
     def caller(self) -> Caller:
         """Return this visitor and their models, for a call in another process."""
-        names = filter(self.own, [*self._trained])
-        return Caller(self.visitor(), {name: self._trained[name].source for name in names})
+        own = {name: model for name in [*self._trained] if (model := self.own(name))}
+        return Caller(
+            self.visitor(),
+            {name: pickle.dumps(replace(model.checkpoint, costs=None)) for name, model in own.items()},
+        )
 
     def act_for(self, caller: Caller) -> None:
-        """Replace this process's trained models by those of a caller, loaded to this process's device."""
+        """Replace this process's trained models by those of a caller, moved to this process's device."""
         self._caller, earlier, self._trained = caller.visitor, self._trained, {}
-        for name, folder in caller.folders.items():
+        for name, pickled in caller.models.items():
             model = earlier.get(name)
-            if model is None or model.checkpoint.model.device.type != usable():
-                model = Trained(name, folder, owner=caller.visitor)
-                self._bring(model)
+            if model is None or model.checkpoint.device.type != usable():
+                checkpoint = pickle.loads(pickled)
+                checkpoint.model.to(usable())
+                model = Trained(name, name, "ready", checkpoint=measured(checkpoint), owner=caller.visitor)
             self._trained[name] = model
 
 

@@ -3,8 +3,9 @@
 import math
 import secrets
 import time
-import zipfile
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import gradio as gr
 
@@ -25,26 +26,19 @@ from mars_demo.ui.controls import (
 )
 from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.examples import EXAMPLES
-from mars_demo.ui.hosting import gpu
+from mars_demo.ui.hosting import archive, gpu
 from mars_demo.ui.hosting.registry import MODELS, Trained
-from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.stage import Stage
 from mars_demo.ui.tabs import Page
-from mars_demo.ui.training import MINUTE, Session, base_model, watched
+from mars_demo.ui.training import MINUTE, Session, watched
 
 TITLE = "Train"
-WEIGHT = 2  # bytes of a saved weight
-COPIES = 2  # of the weights on the disk: the folder and the zip
+# Start the one download, and hide its button.
+DOWNLOAD = """(url) => {
+    Object.assign(document.createElement("a"), { href: url, download: "" }).click();
+    return { __type__: "update", visible: false };
+}"""
 PAUSE_OFF = {"value": "Pause", "interactive": False}
-
-
-def zipped(model: Trained) -> str:
-    """Write the checkpoint as a zip into Gradio's folder, from which it is deleted with the model."""
-    model.archive.parent.mkdir(exist_ok=True)
-    with zipfile.ZipFile(model.archive, "w") as zipped:  # uncompressed: weights would not shrink
-        for file in sorted(model.folder.rglob("*")):
-            zipped.write(file, file.relative_to(model.folder))
-    return str(model.archive)
 
 
 # ---------------------------------------------------------------------------- settings while it runs
@@ -142,7 +136,8 @@ class Training:
         Stage(empty="The recorded training is being loaded.", elem_id="growing")
         with gr.Row():
             self.race_it = gr.Button("Use it in the Race tab", visible=False, elem_id="race-it")
-            self.archive = gr.DownloadButton("Download the checkpoint", visible=False, elem_id="archive")
+            self.archive = gr.Button("Download the checkpoint, once", visible=False, elem_id="archive")
+        self.url = gr.Textbox(visible="hidden", container=False)  # of the download
         self.results = [self.race_it, self.archive]
 
     def fit(self, base: str, prompt: str, *values) -> Iterator[dict]:
@@ -151,48 +146,42 @@ class Training:
         session.trained, session.paused, session.pace = None, False, 1.0
         pause, hidden = self.controls.pause, dict.fromkeys(self.results, gr.update(visible=False))
         yield {self.controls.pace: 1.0, pause: gr.Button("Pause", interactive=True), **hidden}
-        model = None
+        name = ""
         try:
             settings = trainings.settings(*recipe, seed=secrets.randbelow(2**31))
-            storage().require(COPIES * WEIGHT * base_model(base).facts.parameters)
-            model = MODELS.reserve("cpu" if gpu.LENT else None)
+            name = MODELS.reserve()
             session.until = time.monotonic() + MINUTE * LIMITS.train_minutes
-            for text, label in watched(base, settings, prompt, session, model.folder, model.name):
-                yield {self.curves: text} | ({pause: gr.Button(label, interactive=True)} if label else {})
-            if session.is_over:
-                gr.Info(f"Stopped after {LIMITS.train_minutes} minutes, the limit of a training here.")
-            MODELS.register(model)
-            session.trained, session.data = model.name, settings["data"]
-            offered = self._offered(model)
+            with TemporaryDirectory() as folder:
+                for text, label in watched(base, settings, prompt, session, Path(folder), name):
+                    changed = {pause: gr.Button(label, interactive=True)} if label else {}
+                    yield {self.curves: text} | changed
+                if session.is_over:
+                    gr.Info(f"Stopped after {LIMITS.train_minutes} minutes, the limit of a training here.")
+                model = MODELS.keep(name, Path(folder), "cpu" if gpu.LENT else MODELS.device)
+            session.trained, session.data = name, settings["data"]
         except Exception:
             yield {pause: gr.Button(**PAUSE_OFF)}
             raise
         finally:  # also when the visitor has left
             session.until = math.inf
-            if model and (session.left or model.phase != "ready"):
-                MODELS.delete(model.name)
+            if session.left:
+                MODELS.delete(name)
         if not session.left:
             # With the complete record again: of several results at once, the page shows only the last one.
-            yield {self.curves: text} | offered
+            yield {self.curves: text} | self._offered(model)
 
     def _offered(self, model: Trained) -> dict:
         """Offer the trained model."""
         return {
             self.controls.pause: gr.Button(**PAUSE_OFF),
-            self.archive: gr.DownloadButton(value=zipped(model), visible=True),
+            self.archive: gr.Button(visible=True),
+            self.url: archive.url_of(model),
             self.race_it: gr.Button(visible=model.checkpoint.objective == "mars"),
         }
 
 
 def to_the_race(session: Session):
-    """Open the Race tab with the trained model, and with a held-out prompt of its task.
-
-    Raises:
-        gr.Error: if the model has been deleted.
-    """
-    if MODELS.own(session.trained) is None:
-        message = f"The trained model was deleted after {LIMITS.kept} minutes."
-        raise gr.Error(message, print_exception=False)
+    """Open the Race tab with the trained model, and with a held-out prompt of its task."""
     prompt = held_out(session.data, PROBE_PROMPTS)[0].prompt
     model = gr.Dropdown(choices=MODELS.choices(), value=session.trained)
     return gr.Tabs(selected="race"), model, prompt
@@ -213,11 +202,12 @@ def build(page: Page, tab: gr.Tab) -> None:
         c.buttons.run.click,
         training.fit,
         [c.base, training.prompt, *c.recipe],
-        [training.curves, c.pause, c.pace, *training.results],
+        [training.curves, c.pause, c.pace, training.url, *training.results],
         **in_queue("training", training.prompt),
     )
     c.pause.click(pause, session, c.pause, **QUIET)
     c.pace.input(set_pace, [session, c.pace], None, **LIVE)
+    training.archive.click(None, training.url, training.archive, js=DOWNLOAD, **IN_BROWSER)
     to_race = [page.tabs, page.model, page.text]
     taken = training.race_it.click(to_the_race, session, to_race, **MAY_WARN)
     taken.success(None, None, None, js=NEW_CONVERSATION, **IN_BROWSER)
