@@ -39,7 +39,7 @@ class Limit:
 class Limits:
     """All limits and their defaults."""
 
-    prompt = Limit(20_000, "characters of a prompt, or of a conversation with its system prompt")
+    prompt = Limit(20_000, "characters of a prompt")
     answer = Limit(1024, "tokens of an answer", least=NEW_TOKENS)
     races = Limit(64, "concurrent races, or requests to the endpoint; more visitors wait in the queue")
     waiting = Limit(200, "visitors in a queue; more are asked to come back later")
@@ -60,15 +60,13 @@ def all_limits() -> dict[str, Limit]:
 
 
 def refuse_long(*texts: str) -> None:
-    """Check the length of a prompt and its conversation.
+    """Check the length of a prompt, or of the messages of a record.
 
     Raises:
         ValueError: if the texts together are longer than `LIMITS.prompt`.
     """
     if (length := sum(map(len, texts))) > LIMITS.prompt:
-        raise ValueError(
-            f"The prompt and its conversation have {length} characters; the limit is {LIMITS.prompt}."
-        )
+        raise ValueError(f"The text has {length} characters; the limit is {LIMITS.prompt}.")
 
 
 def check() -> None:

@@ -149,12 +149,10 @@ export function writeRace(live, ...controls) {
   writeSettings(true, ...controls);
 }
 
-function writeSettings(live, prompt, model, modes, tau, watch, system, ...generation) {
+function writeSettings(live, prompt, model, modes, tau, watch, ...generation) {
   if (!races) return;
   const named = settingsInUrl([prompt, modes, tau, model], generation);
-  // A prompt that continues a conversation is useless without it.
-  const alone = !system && !document.querySelector("#stage .turn");
-  const fits = alone && new URLSearchParams({ prompt: named.prompt }).toString().length <= races.longest;
+  const fits = new URLSearchParams({ prompt: named.prompt }).toString().length <= races.longest;
   const settings = { ...named, prompt: fits ? named.prompt : null };
   const run = live ? null : recorded(recordingInUrl(Object.keys(races.runs), races.first));
   const entries = Object.entries(settings);

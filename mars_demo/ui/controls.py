@@ -26,8 +26,6 @@ MAY_WARN = {"concurrency_limit": None, **IN_BROWSER}
 # The same for events that carry data: by default Gradio's page drops those that come while one is being
 # handled, and "always_last" would repeat the first.
 WITH_DATA = {**MAY_WARN, "trigger_mode": "multiple"}
-# A script: an unrelated prompt ends the conversation on the stage.
-NEW_CONVERSATION = "() => document.querySelector('#stage .stage').dispatchEvent(new Event('anew'))"
 
 
 def at_once() -> int:

@@ -24,7 +24,6 @@ from mars_demo.decoding.strategy import Forward, compute
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.runtime.engine import Engine
 from mars_demo.ui.generation import Generation, of_controls
-from mars_demo.ui.history import History
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.shared_state import SharedState
@@ -37,7 +36,7 @@ WARM = 2  # forwards after a pause: after one, those of the chat model were stil
 _growing: set[object] = set()
 
 
-def compete(prompt, model, modes, system, history, *settings):
+def compete(prompt, model, modes, *settings):
     """Race; yield the growing value of the stage.
 
     settings: the values of the page's controls, as `of_controls` takes them, and the knobs.
@@ -46,37 +45,34 @@ def compete(prompt, model, modes, system, history, *settings):
         ValueError: if the settings are invalid or the runs are not possible.
     """
     *values, knobs = settings
-    runs = _raced(prompt, model, modes, system, history, of_controls(values), knobs)
+    runs = _raced(prompt, model, modes, of_controls(values), knobs)
     yield from within_limits(runs, knobs)
 
 
-def _duration(prompt, model, modes, system, history, generation: Generation, knobs: Knobs) -> int:
+def _duration(prompt, model, modes, generation: Generation, knobs: Knobs) -> int:
     return seconds((1 + len(modes)) * generation.max_new_tokens, knobs.period)
 
 
 @on_gpu(_duration)
-def _raced(prompt, model, modes, system, history: History, generation: Generation, knobs: Knobs):
+def _raced(prompt, model, modes, generation: Generation, knobs: Knobs):
     checkpoint = MODELS.load(model)
 
     def run(mode: str) -> Run:
         request = generation.narrowed(mode, lambda: knobs.tau, checkpoint.block_size)
-        context = {"messages": history.after(system), "cache": history.cache(mode)}
-        return decode(checkpoint, prompt, request, **context)
+        return decode(checkpoint, prompt, request)
 
     runs = {mode: run(mode) for mode in lanes(checkpoint.modes, modes)}
     yield from streamed(runs, knobs, paced(checkpoint, knobs))
 
 
-def decode(checkpoint: Checkpoint, prompt: str, request: Request, **more: Any) -> Run:
+def decode(checkpoint: Checkpoint, prompt: str, request: Request) -> Run:
     """Return a run that has not begun; its windows adapt to the costs of forwards, unless one is given.
 
-    more: as in `decoding.decode`.
-
     Raises:
-        ValueError: as in `decoding.decode`, or if the prompt and messages are longer than `LIMITS.prompt`.
+        ValueError: as in `decoding.decode`, or if the prompt is longer than `LIMITS.prompt`.
     """
-    refuse_long(prompt or "", *(message["content"] for message in more.get("messages", ())))
-    return decoding.decode(checkpoint, prompt, replace(request, adaptive=True), **more)
+    refuse_long(prompt or "")
+    return decoding.decode(checkpoint, prompt, replace(request, adaptive=True))
 
 
 def lanes(has: Sequence[str], chosen: Sequence[str]) -> list[str]:

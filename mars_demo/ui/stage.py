@@ -21,15 +21,12 @@ class Stage(Drawing):
         again: run the `prompt` of a `record` again, with its settings, but with this `tau` instead of the
             page's and this `window` instead of its own, unless they are null.
         window: set the page's window to this number of slots.
-        reply: continue `messages` with the next prompt; without messages, begin a new conversation.
-        history: another record is on the stage, with these `messages` and this `system` prompt; null leaves
-            the latter unchanged. Events `reply` and `history` have an increasing `number`.
         recorded: the visitor chose the recorded run with this `id`.
         mask: show the mask of the forward with this `number` of a run's `record`.
         example: put an example's `prompt` into the prompt box.
     """
 
-    EVENTS = ["again", "window", "reply", "history", "recorded", "mask", "example"]
+    EVENTS = ["again", "window", "recorded", "mask", "example"]
 
     def __init__(
         self,

@@ -17,8 +17,6 @@ from mars_demo.ui import options
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.page import LOOK, build
 
-TALK = [{"role": "user", "content": "Sort 3, 1 and 2"}, {"role": "assistant", "content": "1, 2, 3"}]
-
 
 @pytest.fixture(scope="package")
 def app():
@@ -41,14 +39,12 @@ def endpoint():
 @pytest.fixture(autouse=True)
 def service(app, mars_tiny, caplog, capfd):
     """Check after each test that other visitors get their own answers and the log has no sent text."""
-    app.talk("who-stays", TALK)
     capfd.readouterr()
     with caplog.at_level(logging.WARNING, "mars_demo"):
         yield
     request = Request("mars", KNOWN["tau"], max_new_tokens=KNOWN["max_new_tokens"])
     answer = app.generate(json.dumps({"data": [*KNOWN.values()]}).encode())
     assert answer == decode(mars_tiny, KNOWN["prompt"], request).finish().text
-    assert json.loads(app.race("who-stays").splitlines()[0])["messages"] == TALK
     assert not re.search(r"^(Traceback \(most|FORGED)", "".join(capfd.readouterr()), re.MULTILINE)
     lines = [record.getMessage() for record in caplog.records if record.name.startswith("mars_demo")]
     assert not any("\n" in line for line in lines)

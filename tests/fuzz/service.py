@@ -6,8 +6,6 @@ import re
 
 import httpx
 
-from mars_demo.ui.generation import DEFAULTS
-
 API = "/gradio_api"
 JSON = {"content-type": "application/json"}
 KNOWN = {"prompt": "How many meters is 14 kilometers?", "model": "mars-tiny", "mode": "mars", "tau": 0.9}
@@ -96,14 +94,3 @@ class App(Client):
                         return message["output"]
                     return assert_explained(message["output"])
         raise AssertionError("the stream ended without an answer")
-
-    def talk(self, session: str, messages: list[dict]) -> None:
-        """Set the conversation of a session."""
-        number = next(self._numbers)
-        event = {"messages": messages, "system": None, "number": number}
-        assert self.call("show_history", [None], event, session) is not None
-
-    def race(self, session: str) -> str:
-        """Return the record of a session's next race."""
-        data = [KNOWN["prompt"], None, [], "", None, *DEFAULTS.values(), None]
-        return self.call("compete", data, session=session)["data"][0]

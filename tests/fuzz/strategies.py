@@ -52,8 +52,7 @@ def mistaken(good: dict[str, object]) -> st.SearchStrategy:
 # The data of a component event.
 events = values | st.fixed_dictionaries(
     {},
-    optional=dict.fromkeys(("prompt", "tau", "window", "system", "id", "record", "number", "at"), values)
-    | {"messages": messages | values, "records": st.lists(values, max_size=2), "instead": texts | values},
+    optional=dict.fromkeys(("prompt", "tau", "window", "id", "record", "number"), values),
 )
 
 

@@ -46,7 +46,7 @@ def test_a_function_of_the_page(app, data):
 
 @given(records(), st.integers(-1, 3) | values)
 def test_a_record_on_the_stage(app, record, number):
-    app.call("show_pass", [False], {"record": record, "number": number})
+    app.call("show_pass", [], {"record": record, "number": number})
     try:
         runs = read_text(record)
     except ValueError as error:

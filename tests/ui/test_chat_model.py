@@ -8,7 +8,6 @@ import pytest
 from mars_demo.ui import options
 from mars_demo.ui.examples import EXAMPLES, GENERAL
 from mars_demo.ui.generation import DEFAULTS
-from mars_demo.ui.history import History
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.model_choice import list_models, replace_example, show_examples
@@ -159,7 +158,7 @@ def test_the_chat_model_answers_a_new_prompt(serve):
     """Decode with quantized weights, the default of the page."""
     serve("--only", "--model", CHAT)
     question = "Which planet do we live on? Answer in one short sentence."
-    *_, record = compete(question, CHAT, ["lossless"], "", History(), *DEFAULTS.values(), Knobs())
+    *_, record = compete(question, CHAT, ["lossless"], *DEFAULTS.values(), Knobs())
     records = [line for line in record.splitlines() if '"done":true' in line]
     assert len(records) == 2 and '"dtype":"int8"' in record
     assert "Earth" in record

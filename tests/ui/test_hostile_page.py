@@ -13,7 +13,7 @@ from conftest import shared_page
 from hostile import GOOD, NAMES, ODD, PATHS, SCRIPTS, SPECIAL, with_texts
 from on_stage import give
 from playwright.sync_api import Page, expect
-from race_tab import is_ready, lane, prompt, race, run_button, to_the_end
+from race_tab import is_ready, prompt, race, run_button, to_the_end
 
 # Gradio's page starts with inline scripts; later ones come from its server.
 POLICY = "script-src-elem 'self' https:; script-src-attr 'none'; object-src 'none'; frame-src 'none'"
@@ -148,7 +148,7 @@ def test_pictures_and_files_of_a_hostile_record_contain_no_code(stage):
     assert lines[0]["prompt"] == "".join(SCRIPTS) and len(lines) == len(GOOD)
 
 
-def test_a_prompt_with_code_is_raced_shown_and_continued(visit_probed):
+def test_a_prompt_with_code_is_raced_and_shown(visit_probed):
     page = visit_probed("prompt=units&mode=mars")
     is_ready(page)
     texts = (*SCRIPTS, " ".join(SPECIAL), "\u202eabc\u202c")
@@ -158,10 +158,6 @@ def test_a_prompt_with_code_is_raced_shown_and_continued(visit_probed):
         shows(page, "#stage .prompt", text)
         to_the_end(page)
         expect(prompt(page)).to_have_value(text)
-    give(page, with_texts(text))
-    lane(page, "mars").locator(".reply").click()  # the conversation is shown above
-    for role in ("system", "user", "assistant"):
-        expect(page.locator(f"#stage .turn[data-role={role}] .said")).to_contain_text(SCRIPTS[1])
 
     page.get_by_role("tab", name="Frontier").click()  # where a message repeats the typed text
     expect(page.locator("#frontier-model input")).not_to_have_value("")

@@ -345,15 +345,13 @@ def test_an_edit_removes_the_recording_from_the_url_and_a_missing_one_is_not_add
     expect(page.locator("#stage .recordings")).to_have_value("")
 
 
-# -------------------------------------------------------------------------------- runs of a visit
+# ------------------------------------------------------------------------------------- the stage
 
 
 @pytest.mark.full
-def test_runs_of_a_visit_are_listed_and_can_be_rerun_at_a_tried_tau(visit):
+def test_a_run_can_be_repeated_at_a_tried_tau(visit):
     page = visit("prompt=story&tau=1&mode=mars&window=3&temperature=0.5&seed=2")
-    rows = page.locator("#stage .history tbody tr")
     race_to_the_end(page)
-    expect(rows).to_have_count(1)
     first = records(page)["mars"]
 
     page.locator("#stage .ghost-range").fill("0.3")
@@ -369,12 +367,6 @@ def test_runs_of_a_visit_are_listed_and_can_be_rerun_at_a_tried_tau(visit):
     assert second.settings.window == 3 and second.settings.sampling == first.settings.sampling
     expect(page.locator("#seed input")).to_have_value("2")
     expect(page.locator("#tau input[type=number]")).to_have_value("0.3")
-
-    expect(rows).to_have_count(2)
-    expect(rows.nth(1)).to_contain_text("1.00")
-    rows.nth(1).get_by_role("button").click()
-    expect(stage(page)).to_have_attribute("data-run", before)
-    assert lane(page, "mars").locator(".answer").text_content() == first.text
 
 
 def test_a_phone_shows_everything_without_scrolling_sideways(visit):
@@ -394,8 +386,6 @@ def test_a_phone_shows_everything_without_scrolling_sideways(visit):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     box = lane(page, "mars").evaluate("lane => lane.getBoundingClientRect().toJSON()")
     assert box["left"] >= 0 and box["right"] <= 390
-    for cell in page.locator("#stage .history").locator("th, td").all():
-        expect(cell).to_be_visible()
 
     # What was pressed far below the heading says there why it failed, or shows the heading.
     page.locator("#stage .tools").scroll_into_view_if_needed()

@@ -16,7 +16,6 @@ from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.runtime.engine import TextCache
-from mars_demo.ui.history import KEPT, History
 from mars_demo.ui.masks import of_pass
 
 PROMPTS = ["How many?", "And in feet?", "Why?"]
@@ -162,32 +161,6 @@ def test_raw_prompts_and_templates_without_a_system_message_say_so(mars_tiny, mo
     with pytest.raises(ValueError, match="system, user.*no system role"):
         Conversation(mars_tiny, system="Be brief.")
     assert decode(mars_tiny, "Hi", Request("ar", max_new_tokens=1)).finish().tokens == 1
-
-
-def test_a_history_takes_only_conversations_and_evicts_old_caches():
-    history = History()
-    assert history.put([SYSTEM, user("Hi"), assistant("Hello.")]) == SYSTEM["content"]
-    assert history.after("New") == [{"role": "system", "content": "New"}, user("Hi"), assistant("Hello.")]
-    cache = history.cache("ar")
-    assert history.cache("ar") is cache is not history.cache("mars")
-    for wrong in (None, "Hi", [1], [{"role": "user"}], [user("Hi")], [user("Hi"), assistant(7)]):
-        with pytest.raises(ValueError):
-            history.put(wrong)
-    assert history.messages == [user("Hi"), assistant("Hello.")] and history.cache("ar") is cache
-    others = [History() for _ in range(KEPT)]
-    for other in others:
-        other.cache("ar")
-    assert history.cache("ar") is not cache
-    cached = others[-1].cache("ar")
-    assert history.put([]) == "" and history.after(" ") == []
-    assert others[-1].cache("ar") is cached
-
-
-def test_only_newer_messages_are_news():
-    history = History()
-    assert [history.is_news(number) for number in (1, 3, 2, 3, None, "9", 4)] == [
-        True, True, False, False, False, False, True,
-    ]  # fmt: skip
 
 
 def test_the_mask_picture_of_a_follow_up_includes_cached_tokens(mars_tiny):

@@ -16,7 +16,6 @@ from mars_demo.ui.controls import (
     IN_BROWSER,
     LIVE,
     MAY_WARN,
-    NEW_CONVERSATION,
     QUIET,
     WITH_DATA,
     RunButtons,
@@ -25,7 +24,6 @@ from mars_demo.ui.controls import (
     tau_slider,
 )
 from mars_demo.ui.generation import DEFAULTS, of_record
-from mars_demo.ui.history import History
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import FORWARDS_PER_SECOND, set_tau, set_watched
 from mars_demo.ui.model_choice import ModelChoice
@@ -36,23 +34,26 @@ from mars_demo.ui.tabs import Page
 
 TITLE = "Race"
 SCORES = {criterion.title.capitalize(): name for name, criterion in CRITERIA.items()}
-FOCUS_PROMPT = "() => document.querySelector('#prompt textarea').focus()"
 
 
 # -------------------------------------------------------- requests of the stage and the frontier
 
 
-def again(history: History, event: gr.EventData):
-    """Set the prompt, τ, system prompt and generation settings to those of a run's record.
+def again(event: gr.EventData):
+    """Set the prompt, τ and generation settings to those of a run's record.
 
-    The next race continues the run's earlier messages, with the event's `tau` and `window`, if any.
+    The event may have another `tau` and `window`.
+
+    Raises:
+        ValueError: if it is not the record of one run, or its prompt follows other messages.
     """
     settings = read_one(event.record).settings
+    if settings.messages:
+        raise ValueError("This run continues a conversation; only runs of a single prompt can be repeated.")
     generation = of_record(settings).shown()
     if event.window:
         generation["window"] = event.window
-    system = history.put(settings.messages)
-    return settings.prompt, _threshold(event.tau), system, *generation.values(), _request()
+    return settings.prompt, _threshold(event.tau), *generation.values(), _request()
 
 
 def _request() -> str:
@@ -75,11 +76,11 @@ def put_example(event: gr.EventData):
     return event.prompt
 
 
-def take(history: History, frontier: Frontier, title: str | None, prompt: str | None):
+def take(frontier: Frontier, title: str | None, prompt: str | None):
     """Open this tab with the model, mode, τ and criterion of a point, keeping those that it lacks.
 
-    A prompt of the sweep begins a new conversation. Decoding is greedy. As in a sweep, every forward has
-    the mode's default window; if prompts were raced alone, the window is chosen for each forward.
+    Decoding is greedy. As in a sweep, every forward has the mode's default window; if prompts were raced
+    alone, the window is chosen for each forward.
 
     Raises:
         gr.Error: if no point or no prompt is chosen.
@@ -91,7 +92,6 @@ def take(history: History, frontier: Frontier, title: str | None, prompt: str | 
     if (is_raced := setting.mode in MODES.values()) and frontier.size > 1:
         generation["window"] = Request(setting.mode).fitted(MODELS.load(model)).window
     generation["criterion"] = setting.criterion or gr.skip()
-    history.put([])
     return (
         gr.Tabs(selected="race"),
         gr.Dropdown(choices=MODELS.choices(), value=model),
@@ -99,31 +99,8 @@ def take(history: History, frontier: Frontier, title: str | None, prompt: str | 
         _threshold(setting.tau),
         *generation.values(),
         prompt,
-        "",
         _request(),
     )
-
-
-# ------------------------------------------------------------------------------ the conversation
-#
-# The coroutines run in the server's event loop, one after the other. Two concurrent handlers could both
-# count as the newest, and the older one could win.
-
-
-async def reply(history: History, event: gr.EventData):
-    """Let the next race continue from the picked answer, or begin a new conversation; clear the prompt."""
-    if not history.is_news(event.number):
-        return gr.skip()
-    history.put(event.messages)
-    return ""
-
-
-async def show_history(history: History, event: gr.EventData):
-    """Continue the conversation shown above the lanes; return its system prompt, if it is to change."""
-    if not history.is_news(event.number):
-        return gr.skip()
-    system = history.put(event.messages)
-    return gr.skip() if event.system is None else system
 
 
 # ------------------------------------------------------------------------------------- the page
@@ -150,19 +127,11 @@ class Controls:
         self.model, self.modes = self.choice.model, self.choice.modes
         with gr.Accordion("Advanced", open=False, elem_id="advanced") as self.advanced:
             self.generation = _generation_controls()
-            self.system = gr.Textbox(
-                "",
-                label="System prompt",
-                info="Instructions that precede the conversation.",
-                lines=2,
-                max_lines=6,
-                elem_id="system",
-            )
 
     @property
     def settings(self) -> list:
         """The controls that the URL depends on, in the order of the inputs of `writeRace`."""
-        return [self.prompt, self.model, self.modes, self.tau, self.watch, self.system, *self.generation]
+        return [self.prompt, self.model, self.modes, self.tau, self.watch, *self.generation]
 
 
 def _generation_controls() -> list[gr.Component]:
@@ -208,10 +177,8 @@ def build(page: Page, tab: gr.Tab) -> None:
         with gr.Column(scale=7, min_width=640):
             page.stage.render()
     page.requested.render()
-    history = gr.State(History())
     _fill(page, controls)
-    _converse(page, controls, history)
-    _race(page, controls, history)
+    _race(page, controls)
     gr.api(api.generate, api_name="generate", concurrency_id="model", concurrency_limit=at_once())
 
 
@@ -235,20 +202,12 @@ def _fill(page: Page, c: Controls) -> None:
     c.watch.input(set_watched, [c.buttons.knobs, c.watch], None, **LIVE)
 
 
-def _converse(page: Page, c: Controls, history: gr.State) -> None:
-    """Connect the events that continue a conversation or begin a new one."""
-    replied = page.stage.reply(reply, history, c.prompt, **WITH_DATA)
-    replied.then(None, None, None, js=FOCUS_PROMPT, **IN_BROWSER)
-    page.stage.history(show_history, history, c.system, **WITH_DATA)
-    c.choice.examples.click(None, None, None, js=NEW_CONVERSATION, **IN_BROWSER)
-
-
-def _race(page: Page, c: Controls, history: gr.State) -> None:
+def _race(page: Page, c: Controls) -> None:
     """Connect the events that start a race, or set the controls to those of a point of the frontier."""
-    repeated = [c.prompt, c.tau, c.system, *c.generation, page.requested]
-    page.stage.again(again, history, repeated, **MAY_WARN)
-    chosen = [history, page.shown, page.point, page.prompt]
-    outputs = [page.tabs, c.model, c.modes, c.tau, *c.generation, c.prompt, c.system, page.requested]
+    repeated = [c.prompt, c.tau, *c.generation, page.requested]
+    page.stage.again(again, None, repeated, **MAY_WARN)
+    chosen = [page.shown, page.point, page.prompt]
+    outputs = [page.tabs, c.model, c.modes, c.tau, *c.generation, c.prompt, page.requested]
     page.race_prompt.click(take, chosen, outputs, **MAY_WARN)
     page.requested.change(None, None, None, js=call("showStage"), **IN_BROWSER)
 
@@ -257,7 +216,7 @@ def _race(page: Page, c: Controls, history: gr.State) -> None:
     c.buttons.on(
         start,
         compete,
-        [c.prompt, c.model, c.modes, c.system, history, *c.generation],
+        [c.prompt, c.model, c.modes, *c.generation],
         page.stage,
         settings=[c.tau, c.watch],
         model=c.model,

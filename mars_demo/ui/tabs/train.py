@@ -19,7 +19,6 @@ from mars_demo.ui.controls import (
     IN_BROWSER,
     LIVE,
     MAY_WARN,
-    NEW_CONVERSATION,
     QUIET,
     RunButtons,
     in_queue,
@@ -210,5 +209,4 @@ def build(page: Page, tab: gr.Tab) -> None:
     training.archive.click(None, training.url, training.archive, js=DOWNLOAD, **IN_BROWSER)
     to_race = [page.tabs, page.model, page.text]
     taken = training.race_it.click(to_the_race, session, to_race, **MAY_WARN)
-    taken.success(None, None, None, js=NEW_CONVERSATION, **IN_BROWSER)
     taken.success(None, None, None, js=call("showStage"), **IN_BROWSER)

@@ -3,10 +3,9 @@
 import { constants, element, trigger } from "../component.js";
 import { find, findAll } from "../dom.js";
 import { hideCard, showCard } from "./card.js";
-import { replyTo, sendReply } from "./conversation.js";
 import { askPrediction } from "./inspector.js";
 import { putExample } from "./offers.js";
-import { clearStage, inView, onPhone } from "./records.js";
+import { inView, onPhone } from "./records.js";
 import { goTo, pause, play, step } from "./replay.js";
 import {
   copyLink,
@@ -36,15 +35,9 @@ const actions = {
   again({ value }) {
     const { prompt } = focused().settings;
     const record = stage.reader.texts[view.focus];
-    view.reply = null;
     trigger("again", { prompt, record, tau: view.whatIf, window: Number(value) || null });
   },
   window: putWindow,
-  reply: (button) => replyTo(laneOf(button).name),
-  anew() {
-    clearStage();
-    sendReply();
-  },
   mask() {
     const { lane, number } = shownPass();
     if (number < 0) throw new Error("Select a forward first: the replay is before the first one.");

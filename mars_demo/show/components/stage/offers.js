@@ -3,7 +3,6 @@
 import { constants, trigger } from "../component.js";
 import { find, make, say, set } from "../dom.js";
 import { causeOf } from "./cause.js";
-import { leaveConversation } from "./records.js";
 import { runs, redraw, stage } from "./state.js";
 
 const OFFERED = 2;
@@ -47,6 +46,5 @@ function buttonOf({ id, title, prompt }) {
 
 /** Put an example into the prompt box; the visitor runs it. */
 export function putExample({ value }) {
-  leaveConversation();
   trigger("example", { prompt: examples.find(({ id }) => id === value).prompt });
 }

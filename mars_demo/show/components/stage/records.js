@@ -5,10 +5,8 @@ import { deleteRecording } from "../../url.js";
 import { find } from "../dom.js";
 import { Lines } from "../lines.js";
 import { hideCard } from "./card.js";
-import { conversation, sendHistory } from "./conversation.js";
 import { fitAnswers } from "./fit.js";
 import { growHeat } from "./heat.js";
-import { keep } from "./history.js";
 import { Lane, scaleFor } from "./lane.js";
 import { requested } from "./link.js";
 import { compared, counterpartOf, inOrder, isBaseline } from "./modes.js";
@@ -16,7 +14,7 @@ import { firstDifference } from "./passes.js";
 import { Reader } from "./run.js";
 import { goTo } from "./replay.js";
 import { clear, focused, runs, redraw, stage, view } from "./state.js";
-import { attempt, showError } from "./errors.js";
+import { showError } from "./errors.js";
 
 let lines = new Lines(); // of a growing record; the same text may come more than once
 
@@ -32,16 +30,15 @@ function begin(live) {
 }
 
 /**
- * Show a complete and validated record, or a list of records side by side. `chosen`: by the visitor; `about`:
- * further fields of the stage's state. Throw a sentence if there are too many runs; the stage stays as it is.
+ * Show a complete and validated record, or a list of records side by side. `about`: further fields of the
+ * stage's state. Throw a sentence if there are too many runs; the stage stays as it is.
  */
-export function show(record, { chosen = true, about = {} } = {}) {
+export function show(record, about = {}) {
   const whole = new Reader();
   for (const text of [record].flat()) read(text, whole);
   begin(false);
   lines = new Lines();
   Object.assign(stage, about, { reader: whole });
-  if (constants.main && chosen) sendHistory();
   grow();
 }
 
@@ -67,19 +64,6 @@ function arrive() {
   if (!constants.main) return;
   if (!requested.pass) deleteRecording();
   if (onPhone()) find(".stage").scrollIntoView();
-}
-
-/** Empty the stage for a new conversation. */
-export function clearStage() {
-  begin(false);
-  redraw();
-}
-
-/** End the conversation, if any, for an unrelated prompt. */
-export function leaveConversation() {
-  if (!conversation().some(({ role }) => role === "user")) return;
-  clearStage();
-  sendHistory(null);
 }
 
 /** Scroll to the heading of what the visitor has chosen to see, unless it is in view. */
@@ -133,18 +117,10 @@ function finish() {
   view.ended = true;
   const { runs: ended } = stage.reader;
   markDifferences(ended);
-  if (constants.main && stage.live) rememberStage(ended);
   if (!requested.pass || (requested.lane && !ended[requested.lane])) return;
   view.focus = requested.lane ?? view.focus;
   if (requested.pass <= focused().passes.length) goTo(focused().ends[requested.pass - 1]);
   requested.lane = requested.pass = null;
-}
-
-/** Keep a way to reopen the current stage. */
-function rememberStage(ended) {
-  const { reader, recording, beside } = stage;
-  const texts = reader.races.map((race) => reader.textOf(race));
-  keep(ended, () => attempt(() => inView(show(texts, { about: { recording, beside } }))));
 }
 
 /** Mark the first difference between an answer and its counterpart, in both lanes. */

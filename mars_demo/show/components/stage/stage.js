@@ -6,19 +6,19 @@
 import { constants, props, watch } from "../component.js";
 import { find, make, say } from "../dom.js";
 import { drawShares, drawWhatIf } from "./shares.js";
-import { drawConversation, offerReply } from "./conversation.js";
 import { columnOf, drawHeatAt, drawHeatLegend, growHeat, showHeatUntil } from "./heat.js";
 import { listen } from "./input.js";
 import { drawInspector } from "./inspector.js";
 import { opening, requested, updateUrlSoon } from "./link.js";
 import { baselineOf } from "./modes.js";
 import { drawCause, takeExamples } from "./offers.js";
-import { follow, leaveConversation, show } from "./records.js";
+import { follow, show } from "./records.js";
 import { drawReplay, introduce } from "./replay.js";
 import { listRecordings, showBeside, showRecording } from "./tools.js";
 import { drawWith, focused, runs, selection, shownPass, stage, view } from "./state.js";
 import { attempt } from "./errors.js";
 import { verdict, warnings } from "./verdict.js";
+import { plural } from "../words.js";
 import { drawWhy } from "./why.js";
 import { drawWindow } from "./window.js";
 
@@ -30,11 +30,9 @@ function render() {
   if (view.playing !== null || view.time === null) classList.toggle("replaying", view.playing !== null);
   for (const lane of Object.values(view.lanes)) {
     lane.showAt(view.time, view.playing !== null);
-    offerReply(lane);
     lane.root.classList.toggle("focused", lane.name === view.focus);
   }
   drawHeading();
-  drawConversation();
   drawCloseUp();
   drawReplay();
   if (constants.main && find(".recordings").value !== (stage.recording ?? ""))
@@ -61,10 +59,10 @@ function drawHeading() {
   );
   say(find(".note"), note);
   drawCause();
-  const prompt = runs()[0]?.settings.prompt ?? "";
+  const { prompt = "", messages = [] } = runs()[0]?.settings ?? {};
   say(find(".prompt"), prompt);
-  // The prompt is in the conversation during a reply, and in the lanes if there are several races.
-  find(".asked").hidden = !prompt || view.reply !== null || reader.races.length > 1;
+  say(find(".asked b"), messages.length ? `Prompt after ${plural(messages.length, "message")}` : "Prompt");
+  find(".asked").hidden = !prompt || reader.races.length > 1; // several races have it in the lanes
   say(find(".machine"), [...new Set(runs().map(({ settings }) => machineOf(settings)))].join(" · "));
 }
 
@@ -160,10 +158,9 @@ if (constants.main) {
       second ? () => attempt(() => showBeside(second)) : started,
     );
 }
-// Events of other scripts: a record to show, a prompt that begins a new conversation, and examples.
+// Events of other scripts: records to show, and examples.
 find(".stage").addEventListener("record", ({ detail }) => attempt(() => show(detail)));
 find(".stage").addEventListener("growing", ({ detail }) => follow(detail));
-find(".stage").addEventListener("anew", leaveConversation);
 find(".stage").addEventListener("examples", ({ detail }) => takeExamples(detail));
 const update = () => follow(props.value || "");
 watch("value", update);

@@ -27,8 +27,6 @@ const untouched = () => ({
   hover: null,
   /** @type {Selection | null} */
   pinned: null,
-  /** @type {string | null} */
-  reply: null, // the lane whose answer the next run continues
   /** @type {number | null} */
   whatIf: null, // the τ that the run is compared at
   ended: false, // whether the end of the record was handled

@@ -4,7 +4,6 @@ import { constants, server, trigger } from "../component.js";
 import { find, say } from "../dom.js";
 import { download, downloadPicture } from "../svg.js";
 import { nameRecording, queryValue } from "../../url.js";
-import { conversation } from "./conversation.js";
 import { pictureOf } from "./picture.js";
 import { inView, show } from "./records.js";
 import { runs, stage } from "./state.js";
@@ -21,7 +20,7 @@ async function recordingOf(id) {
 export async function showRecording(id, chosen = true) {
   const text = await recordingOf(id);
   if (chosen) nameRecording(id); // before the event below: the controls take their settings from the URL
-  show(text, { chosen, about: { recording: id } });
+  show(text, { recording: id });
   if (chosen) trigger("recorded", { id });
 }
 
@@ -36,7 +35,7 @@ export async function showBeside(id) {
   const [race] = stage.reader.races;
   if (!race) throw new Error("The stage has no record to compare with yet.");
   const first = stage.reader.textOf(race);
-  show(other ? [first, other] : first, { about: { recording: stage.recording, beside: id || null } });
+  show(other ? [first, other] : first, { recording: stage.recording, beside: id || null });
 }
 
 export function listRecordings() {
@@ -87,7 +86,7 @@ export function savePicture(kind) {
 export async function copyLink() {
   const button = find('[data-do="link"]');
   await navigator.clipboard.writeText(location.href);
-  const without = conversation().length ? "Copied without the conversation" : "Copied without the prompt";
-  say(button, stage.recording || queryValue("prompt") !== null ? "Copied" : without);
+  const isWhole = stage.recording || queryValue("prompt") !== null;
+  say(button, isWhole ? "Copied" : "Copied without the prompt");
   setTimeout(() => say(button, "Copy link"), 1500);
 }
