@@ -19,14 +19,13 @@ class Stage(Drawing):
 
     Events:
         again: run the `prompt` of a `record` again, with its settings, but with this `tau` instead of the
-            page's and this `window` instead of its own, unless they are null.
-        window: set the page's window to this number of slots.
+            page's, unless it is null.
         recorded: the visitor chose the recorded run with this `id`.
         mask: show the mask of the forward with this `number` of a run's `record`.
         example: put an example's `prompt` into the prompt box.
     """
 
-    EVENTS = ["again", "window", "recorded", "mask", "example"]
+    EVENTS = ["again", "recorded", "mask", "example"]
 
     def __init__(
         self,

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  bestWindow,
   costPoints,
   curveThrough,
   predicted,
@@ -102,36 +101,6 @@ test("slots count the forwards that had and that accepted them", () => {
     }
     assert.equal(slotsOf(run).length, Math.max(...raw.passes.map(decided)));
   }
-});
-
-const COUNTS = [4, 1, 2, 4, 3, 1, 4, 2]; // accepted tokens of forwards with 4 slots
-const SCORES = (accepted) => [0.9, 0.9, 0.9, 0.9].map((score, slot) => (slot < accepted ? score : 0.1));
-const STEADY = forwards(COUNTS.map((accepted) => [accepted, SCORES(accepted), { tau: 0.5 }]));
-
-/** Return the speed-up of a window: each forward computes its masks and the tokens accepted before. */
-const speedUp = (counts, window, cost) => {
-  const tokens = counts.map((count) => Math.min(count, window));
-  return (mean(tokens) / mean(tokens.map((count) => cost(window - 1 + count)))) * cost(1);
-};
-
-test("the best window is the one that would have been fastest", () => {
-  const run = runOf(heading("mars"), STEADY);
-  for (const cost of [() => 1, (k) => 10 + k, (k) => 4 + k, (k) => k]) {
-    const factors = [1, 2, 3, 4].map((window) => speedUp(COUNTS, window, cost));
-    const { window, factor, largest, full } = bestWindow(run, cost);
-    near(factor, Math.max(...factors));
-    near(factors[window - 1], factor);
-    assert.equal(largest, 4);
-    near(full, factors[3]);
-  }
-});
-
-test("a short forward counts for the slots that it had", () => {
-  const short = [1, [0.9, 0.1], { tau: 0.5 }]; // had 2 slots, accepted 1
-  const full = [3, [0.9, 0.9, 0.9], { tau: 0.5 }];
-  const run = runOf(heading("mars"), forwards([full, short, full, short]));
-  // P(slot 2) = 2/4, and P(slot 3 | slots 1 and 2) = 2/2: free forwards give 1 + 1/2 + 1/2 tokens.
-  near(bestWindow(run, () => 1).factor, 2);
 });
 
 test("times add up to the run", () => {

@@ -23,7 +23,7 @@ def choose(page: Page, name: str, option: str) -> None:
 
 
 def saved(page: Page, kind: str) -> Path:
-    """Return the file that a visible stage or picture saves: `html`, `jsonl`, `png` or `svg`."""
+    """Return the file that a visible stage (`html`, `jsonl`) or mask (`png`, `svg`) saves."""
     with page.expect_download() as download:
         page.locator(f'[data-do="{kind}"] >> visible=true').click()
     return download.value.path()

@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import zip_longest
 from operator import attrgetter
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from acts import is_legible, saved
@@ -183,9 +182,6 @@ def test_a_prompt_is_decoded_in_the_browser_and_the_stage_works_as_in_the_app(pa
         expect(shown(page, mode)).to_have_count(run.forwards)
         assert lane(page, mode).locator(".answer").text_content() == run.text
         assert lane(replayed, mode).locator(".answer").text_content() == run.text
-    assert saved(page, "png").read_bytes().startswith(b"\x89PNG")
-    svg = ElementTree.fromstring(saved(page, "svg").read_text("utf-8"))
-    assert "Write a short story about a cat." in "".join(svg.itertext())
 
 
 def test_a_race_opens_with_three_lanes_and_one_click_leaves_two(context, served):

@@ -107,7 +107,7 @@ def test_a_process_acts_for_a_caller_with_their_model(trained):
         LocalContext.request.reset(token)
 
 
-def test_a_deleted_model_leaves_no_weights_after_decoding_and_an_attention_picture(trained):
+def test_a_deleted_model_leaves_no_weights_after_decoding(trained):
     model = trained()
     checkpoint = MODELS.load(model.name)
     run = decode(checkpoint, "Sort 3, 1 and 2", Request("mars", max_new_tokens=4))

@@ -9,8 +9,7 @@ const PROPERTIES = (
   "paint-order font-family font-size font-weight"
 ).split(" ");
 
-export const rounded = (number) => Math.round(number * 100) / 100;
-export const isClear = (colour) => /^(transparent|rgba\(.*, 0\))$/.test(colour);
+const isClear = (colour) => /^(transparent|rgba\(.*, 0\))$/.test(colour);
 
 /** Return a copy of a drawing with its computed style inlined. */
 export function copyOf(original) {

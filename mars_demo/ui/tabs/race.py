@@ -42,7 +42,7 @@ SCORES = {criterion.title.capitalize(): name for name, criterion in CRITERIA.ite
 def again(event: gr.EventData):
     """Set the prompt, τ and generation settings to those of a run's record.
 
-    The event may have another `tau` and `window`.
+    The event may have another `tau`.
 
     Raises:
         ValueError: if it is not the record of one run, or its prompt follows other messages.
@@ -51,8 +51,6 @@ def again(event: gr.EventData):
     if settings.messages:
         raise ValueError("This run continues a conversation; only runs of a single prompt can be repeated.")
     generation = of_record(settings).shown()
-    if event.window:
-        generation["window"] = event.window
     return settings.prompt, _threshold(event.tau), *generation.values(), _request()
 
 
@@ -64,11 +62,6 @@ def _request() -> str:
 def _threshold(tau):
     """Return a τ for its control, which null and invalid values do not change."""
     return tau if isinstance(tau, int | float) and 0 <= tau <= 1 else gr.skip()
-
-
-def set_window(event: gr.EventData):
-    """Set the window to the one that the stage recommends, and show it."""
-    return event.window, gr.Accordion(open=True)
 
 
 def put_example(event: gr.EventData):
@@ -196,8 +189,6 @@ def _fill(page: Page, c: Controls) -> None:
     followed = [*recorded, c.model, *c.generation]
     page.stage.recorded(None, None, followed, js=call("settingsOfRecording"), **IN_BROWSER)
     page.stage.example(put_example, None, c.prompt, **WITH_DATA)
-    window = c.generation[list(DEFAULTS).index("window")]
-    page.stage.window(set_window, None, [window, c.advanced], **WITH_DATA)
     c.tau.input(set_tau, [c.buttons.knobs, c.tau], None, **LIVE)
     c.watch.input(set_watched, [c.buttons.knobs, c.watch], None, **LIVE)
 

@@ -12,14 +12,12 @@ import {
   nextRecording,
   openFiles,
   savePage,
-  savePicture,
   saveRecord,
   showBeside,
   showRecording,
 } from "./tools.js";
 import { focused, redraw, shownPass, stage, total, view } from "./state.js";
 import { attempt } from "./errors.js";
-import { putWindow } from "./why.js";
 import { TAU_STEP } from "../words.js";
 
 const actions = {
@@ -32,12 +30,11 @@ const actions = {
   step: () => step(1),
   end: () => stopAt(null),
   next: nextRecording,
-  again({ value }) {
+  again() {
     const { prompt } = focused().settings;
     const record = stage.reader.texts[view.focus];
-    trigger("again", { prompt, record, tau: view.whatIf, window: Number(value) || null });
+    trigger("again", { prompt, record, tau: view.whatIf });
   },
-  window: putWindow,
   mask() {
     const { lane, number } = shownPass();
     if (number < 0) throw new Error("Select a forward first: the replay is before the first one.");
@@ -47,8 +44,6 @@ const actions = {
   example: putExample,
   jsonl: saveRecord,
   html: savePage,
-  svg: () => savePicture("svg"),
-  png: () => savePicture("png"),
   link: copyLink,
 };
 

@@ -6,7 +6,7 @@ import { constants } from "../component.js";
 /** @typedef {import("./run.js").Run} Run */
 
 export const modes = new Map(constants.modes.map((mode) => [mode.name, mode]));
-export const BASELINE = constants.modes[0].name; // the mode that the others are compared with
+const BASELINE = constants.modes[0].name; // the mode that the others are compared with
 
 const order = [...modes.keys()];
 

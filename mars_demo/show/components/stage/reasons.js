@@ -1,7 +1,7 @@
 // What a run's speed is made of, in sentences.
 
 import { plural } from "../words.js";
-import { allowsOtherWindow, bestWindow, curveThrough, predicted, sizesOf } from "./speed.js";
+import { curveThrough, predicted, sizesOf } from "./speed.js";
 
 /** Return the sentences. `points` are those of c(k); null if the cost of 1 position is unknown. */
 export function reasons(run, baseline, points) {
@@ -10,11 +10,7 @@ export function reasons(run, baseline, points) {
   const prediction = points && predicted(run, curveThrough(points));
   if (!prediction) return [MISSING];
   const measured = measuredOf(run, baseline);
-  return [
-    explained(prediction, measured ?? prediction.factor),
-    compared(prediction, measured, baseline),
-    ...windowAdvice(run, points),
-  ];
+  return [explained(prediction, measured ?? prediction.factor), compared(prediction, measured, baseline)];
 }
 
 const MISSING =
@@ -59,25 +55,4 @@ function compared({ factor }, measured, baseline) {
     return `${start} Measured: ${times(measured)}, which also counts the prefill of both sides.`;
   if (baseline) return `${start} Not measured: the race was stopped.`;
   return `${start} Not measured: no side had one token per forward.`;
-}
-
-/** Recommend a window for the run's τ. */
-function windowAdvice(run, points) {
-  if (!allowsOtherWindow(run)) return [];
-  const { window, factor, largest, full } = bestWindow(run, curveThrough(points));
-  if (largest < 2) return [];
-  const best = `Best window here: ${plural(window, "slot")}`;
-  const estimate = "(estimated from this run's slots)";
-  if (window === 1) return [`${best}, which is one token at a time ${estimate}.`];
-  if (window === largest)
-    return [`${best}, the largest that this run covers: ${times(factor)} ${estimate}.`];
-  return [`${best}, ${times(factor)}; with ${largest} it would be ${times(full)} ${estimate}.`];
-}
-
-/** Return the best window if it has several slots and is not the run's own for every forward; else null. */
-export function advisedWindow(run, points) {
-  if (!points || !allowsOtherWindow(run) || run.passes.length < 2) return null;
-  const { window } = bestWindow(run, curveThrough(points));
-  const { settings } = run;
-  return window === 1 || (window === settings.window && !settings.costs) ? null : window;
 }

@@ -1,8 +1,5 @@
-// What a run's speed is made of: the cost of its forwards, what they accepted, and estimates for other
-// windows. No drawing here. c(k), the cost of a forward of k positions, is measured by decoding/pace.py and the
-// live page's pace.js.
-
-import { allowsOtherTau } from "./passes.js";
+// What a run's speed is made of: the cost of its forwards and what they accepted. No drawing here. c(k), the
+// cost of a forward of k positions, is measured by decoding/pace.py and the live page's pace.js.
 
 const LARGEST = 64; // slots of a window
 
@@ -78,54 +75,16 @@ function outcomeOf(run, { accepted, drafts = 0, slots, stop }) {
   return { slots: run.mode.beyond === "draft" ? drafts + 1 : slots.length, accepted };
 }
 
-const mostSlots = (outcomes) => Math.min(LARGEST, Math.max(0, ...outcomes.map(({ slots }) => slots)));
-
 /**
  * Return for each slot of the window the number of forwards that had it, and of those that accepted it.
  */
 export function slotsOf(run) {
   const outcomes = run.passes.map((pass) => outcomeOf(run, pass));
-  return Array.from({ length: mostSlots(outcomes) }, (_, index) => {
+  const length = Math.min(LARGEST, Math.max(0, ...outcomes.map(({ slots }) => slots)));
+  return Array.from({ length }, (_, index) => {
     const had = outcomes.filter(({ slots }) => slots > index);
     return { had: had.length, accepted: had.filter(({ accepted }) => accepted > index).length };
   });
-}
-
-/**
- * Return the probabilities that the first 0, 1, 2, … masks are accepted. Each factor is the acceptance rate
- * of a slot among the forwards that accepted all slots before it, so that short forwards count as far as
- * they go.
- */
-function chancesOf(outcomes) {
-  const chances = [1];
-  for (let place = 1; place < mostSlots(outcomes); place++) {
-    const last = chances[place - 1];
-    const reached = outcomes.filter(({ slots, accepted }) => slots > place && accepted >= place);
-    if (!reached.length && last) return chances;
-    const accepting = reached.filter(({ accepted }) => accepted > place);
-    chances.push(reached.length ? (last * accepting.length) / reached.length : 0);
-  }
-  return chances;
-}
-
-/**
- * Whether a run's slots allow estimates for other windows: not if its forwards depend on a second model's
- * drafts.
- */
-export const allowsOtherWindow = (run) => allowsOtherTau(run) && !run.mode.needs_draft;
-
-/**
- * Return the fastest window for what the run accepted and its speed-up over one token at a time (`factor`),
- * and the largest window that can be estimated and its speed-up (`full`).
- */
-export function bestWindow(run, cost) {
-  const chances = chancesOf(run.passes.map((pass) => outcomeOf(run, pass)));
-  const factors = chances.map((_, masks) => {
-    const tokens = sum(chances.slice(0, masks + 1));
-    return (tokens * cost(1)) / cost(masks + tokens); // its masks, and the tokens accepted before
-  });
-  const factor = Math.max(...factors);
-  return { window: factors.indexOf(factor) + 1, factor, largest: factors.length, full: factors.at(-1) };
 }
 
 // -------------------------------------------------------------------------------------------- time

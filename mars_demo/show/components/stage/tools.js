@@ -1,10 +1,9 @@
-// The tools below the stage: recorded runs, files, pictures and links.
+// The tools below the stage: recorded runs, files and links.
 
 import { constants, server, trigger } from "../component.js";
 import { find, say } from "../dom.js";
-import { download, downloadPicture } from "../svg.js";
+import { download } from "../svg.js";
 import { nameRecording, queryValue } from "../../url.js";
-import { pictureOf } from "./picture.js";
 import { inView, show } from "./records.js";
 import { runs, stage } from "./state.js";
 
@@ -77,10 +76,6 @@ export async function savePage() {
   const page = await server.replay_page(races.map((race) => stage.reader.textOf(race)).join(""));
   if (!page) throw new Error("The server did not make the page. Try again in a moment.");
   download(`${fileName()}.html`, new Blob([page], { type: "text/html" }));
-}
-
-export function savePicture(kind) {
-  return downloadPicture(fileName(), kind, pictureOf(find(".stage")), 2);
 }
 
 export async function copyLink() {

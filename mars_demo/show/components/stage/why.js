@@ -1,10 +1,9 @@
 // The panel "Why this speed?": cost and acceptance of the forwards of a finished run, and where its time
 // went.
 
-import { constants, trigger } from "../component.js";
-import { drawBars, find, make, say, set } from "../dom.js";
+import { drawBars, find, make, say } from "../dom.js";
 import { plural } from "../words.js";
-import { advisedWindow, reasons } from "./reasons.js";
+import { reasons } from "./reasons.js";
 import { costPoints, sizesOf, slotsOf, timesOf } from "./speed.js";
 
 let drawn = null; // the run
@@ -20,27 +19,12 @@ export function drawWhy(run, baseline, over) {
   const points = costPoints(run, baseline);
   find(".reasons", panel).replaceChildren(
     ...reasons(run, baseline, points).map((sentence) => make("p", "", sentence)),
-    ...windowButton(constants.main && advisedWindow(run, points)),
   );
   const costs = costRows(run, baseline);
   drawBars(find(".cost ol", panel), costs);
   find(".cost", panel).hidden = !costs.length;
   drawBars(find(".by-slot", panel), slotRows(run));
   drawTimes(find(".times", panel), run);
-}
-
-/** Return the button that sets the page's window, if there is one to recommend. */
-function windowButton(slots) {
-  if (!slots) return [];
-  const button = make("button", "", `Use ${plural(slots, "slot")}`);
-  return [set(button, { type: "button", value: slots, "data-do": "window", "data-export": "no" })];
-}
-
-/** Set the page's window; the next press of the button runs the prompt again. */
-export function putWindow(button) {
-  trigger("window", { window: Number(button.value) });
-  say(button, `Run again with ${button.value} slots`);
-  button.dataset.do = "again";
 }
 
 // ---------------------------------------------------------------------------------------------- bars
