@@ -7,7 +7,7 @@ from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.page import build
 
 is_program = __name__ == "__main__"  # else another server has the page
-chosen = options.read(sys.argv[1:] if is_program else [])
+chosen = options.read_options(sys.argv[1:] if is_program else [])
 MODELS.serve(chosen)
 demo = build()
 

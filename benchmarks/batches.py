@@ -116,12 +116,12 @@ def measure(model: str, sizes: list[int], prompts: int, rounds: int, output: Pat
     for size in sizes:
         for name, timed in take_turns(methods(checkpoint, size), [held_out], rounds).items():
             rows.append({"method": name, "size": size} | timed.counts())
-    results.write(output, results.machine(checkpoint), {"prompts": len(held_out), "rows": rows})
+    results.save_results(output, results.machine(checkpoint), {"prompts": len(held_out), "rows": rows})
 
 
 def table(file: str | Path = FILE) -> str:
     """Return the speed-ups of the main methods; the page has all of them, in tokens per second."""
-    measured, rows = results.read(file), {}
+    measured, rows = results.read_results(file), {}
     base = {row["size"]: row for row in measured["rows"] if row["method"] == BASELINE}
     # The fastest first: of several sizes of block caches, the table has that one.
     for one in sorted(measured["rows"], key=lambda row: (row["size"], median(row["seconds"]))):

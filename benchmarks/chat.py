@@ -97,11 +97,11 @@ def measure(
     record = {"prompts": len(prompts), "instructions": len(verifiable), "rows": []}
     for row in rows(tuned, plain, prompts, verifiable, taus, size):
         record["rows"].append(row)
-        results.write(output, results.machine(tuned), record)
+        results.save_results(output, results.machine(tuned), record)
 
 
 def table(file: str | Path = FILE) -> str:
-    measured = results.read(file)
+    measured = results.read_results(file)
     share = "{:.1%}".format
     shown = [
         {

@@ -49,12 +49,12 @@ def measure(models: list[str], limit: int, taus: list[float], size: int, output:
         sweeps = [one for one in written if one["model"] not in models]
     for name in models:
         sweeps.append(record(measured(name, limit, size, taus)))
-        results.write(output, results.machine(), {"sweeps": sweeps})
+        results.save_results(output, results.machine(), {"sweeps": sweeps})
 
 
 def table(file: str | Path = FILE) -> str:
     """Return a table per model with AR, lossless, and every criterion at some τ."""
-    measured = results.read(file)
+    measured = results.read_results(file)
     shown = [_table(each) for each in map(Frontier.read, measured["sweeps"])]
     return "\n\n".join(shown) + report.source(measured)
 

@@ -49,11 +49,11 @@ def measure(model: str, prompts: int, max_new_tokens: int, output: Path) -> None
         "divergence": divergence.mean().item(),
         "agreement": agreed.float().mean().item(),
     }
-    results.write(output, results.machine(quantized), record)
+    results.save_results(output, results.machine(quantized), record)
 
 
 def table(file: str | Path = FILE) -> str:
-    measured = results.read(file)
+    measured = results.read_results(file)
     row = {
         "weights": "int8",
         "KL divergence from float32": f"{measured['divergence']:.4f}",

@@ -117,7 +117,7 @@ def measure(rounds: int, max_new_tokens: int, output: Path) -> None:
         "threads": min(os.cpu_count(), 4),
         "rows": rows,
     }
-    results.write(output, results.processor(), record)
+    results.save_results(output, results.processor(), record)
 
 
 def of_model(browser: Browser, files: Path, model: str, rounds: int, max_new_tokens: int) -> list[dict]:
@@ -166,7 +166,6 @@ def row(method: str, answers: list[str], prompts: int) -> dict:
 
 
 def _run(lines: str) -> Run:
-    """Return the only run of a race's lines."""
     records = [json.loads(line) for line in lines.splitlines()]
     for one in records:
         del one["lane"]
@@ -174,7 +173,7 @@ def _run(lines: str) -> Run:
 
 
 def table(file: str | Path = FILE) -> str:
-    measured = results.read(file)
+    measured = results.read_results(file)
     base = {one["model"]: one["seconds"] for one in measured["rows"] if one["method"] == "ar"}
     rows = [
         {

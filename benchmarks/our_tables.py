@@ -27,13 +27,13 @@ def content() -> dict[str, Any]:
     tables = dict(OURS["tables"])
     for number, table in PAPER["tables"].items():
         if ours := table.get("ours"):
-            record = results.read(ours["file"])
+            record = results.read_results(ours["file"])
             rows = [*ROWS[ours["file"]](record, **ours)]
             source = PAPER["our_sources"][ours["file"]]
             source = source.format(origin=results.origin(record), **record | rows[0])
             tables[number] = {"source": source, "rows": formatted(rows, ours["columns"])}
     curves: dict[str, list] = {name: [] for name in CURVES.values()}
-    for row in swept(results.read(frontier.FILE)):
+    for row in swept(results.read_results(frontier.FILE)):
         if row["task"] in CURVES:
             point = [row["tau"], round(row["accuracy"] / 100, 4), round(row["tokens_per_forward"], 4)]
             curves[CURVES[row["task"]]].append(point)

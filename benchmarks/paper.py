@@ -81,7 +81,7 @@ def measure(folder: str, seeds: list[int], limit: int, output: Path) -> None:
                 rows[name] = [asdict(row) for row in measured]
             file.write_text(json.dumps(rows, indent=1) + "\n")
     record = {"steps": STEPS, "limit": limit, "rows": list(rows_in(folder, limit))}
-    results.write(output, results.machine(), record)
+    results.save_results(output, results.machine(), record)
 
 
 def rows_in(folder: str, limit: int) -> Iterator[dict]:
@@ -108,7 +108,7 @@ def spread(values: Series, digits: int) -> str:
 
 def table(file: str | Path = FILE) -> str:
     """Return a row per method: accuracy and tokens per forward for each decoding."""
-    measured, rows = results.read(file), {}
+    measured, rows = results.read_results(file), {}
     seeds = averaged(DataFrame(measured["rows"]), "method", "decoding", "seed")
     prompts = measured["limit"] * len(tasks.TASKS)
     share = seeds.query("method == 'AR SFT' and decoding == 'ar'")["accuracy"].mean()

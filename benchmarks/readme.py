@@ -31,7 +31,7 @@ def table() -> str:
     """Return a row per model and method; the figures of a row are of the same runs."""
     rows, samples = [], []
     for file in (speed.FILE, speed.CHAT_FILE):
-        timed = results.read(file)
+        timed = results.read_results(file)
         for method, row in speed.cells(timed, "tokens per forward", "accuracy", "as fast as AR").items():
             if method in METHODS:
                 rows.append({"one prompt at a time, on a CPU": f"`{timed['model']}`: {method}"} | row)

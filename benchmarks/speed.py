@@ -53,7 +53,7 @@ class LlamaCpp:
         import llama_cpp  # only quantized models need it
 
         self._library, self._ends = llama_cpp, quantized.end_ids
-        threads, (file, *_) = torch.get_num_threads(), q8_0.write(quantized.dense, Path(folder))
+        threads, (file, *_) = torch.get_num_threads(), q8_0.write_q8_0(quantized.dense, Path(folder))
         sizes = {"n_ctx": RESERVED, "n_batch": RESERVED, "n_ubatch": RESERVED}
         self._model = llama_cpp.Llama(
             str(file), n_gpu_layers=0, n_threads=threads, n_threads_batch=threads, **sizes, verbose=False
@@ -126,7 +126,7 @@ def measure(model: str, prompts: int, rounds: int, max_new_tokens: int, output: 
     record = {"model": checkpoint.name, "tasks": TITLES[kind], "prompts": len(ar)}
     record |= {"library": llama.version} if llama else {}
     record |= {"max_new_tokens": max_new_tokens, "costs": costs(timed), "rows": rows}
-    results.write(output, results.machine(checkpoint), record)
+    results.save_results(output, results.machine(checkpoint), record)
 
 
 def counted(checkpoint: Checkpoint, question: Question, answer: Run | list[int]) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def cells(timed: Mapping, *columns: str) -> dict[str, dict[str, str]]:
 
 def lesson(file: str) -> dict[str, Any]:
     """Return the lessons' cells, the costs of forwards, the mean tokens of AR's answers, and the source."""
-    timed = results.read(file)
+    timed = results.read_results(file)
     [ar] = [row for row in timed["rows"] if row["method"] == AR]
     source = [results.origin(timed), timed["machine"], report.prompts(timed), report.rounds(timed)]
     return {
@@ -207,7 +207,7 @@ def lesson(file: str) -> dict[str, Any]:
 
 
 def table(file: str | Path = FILE) -> str:
-    timed = results.read(file)
+    timed = results.read_results(file)
     rows = cells(timed, "tokens per forward", "accuracy", "equal to AR's", "TPOT, ms", "as fast as AR")
     library = [timed["library"]] if "library" in timed else []
     return report.shown([{"method": method} | row for method, row in rows.items()]) + report.source(

@@ -65,7 +65,7 @@ def engines(name: str, folder: str) -> dict[str, list[str]]:
         "stock": [stock],
         "ngram": [stock, f"--speculative-config={json.dumps(ngram)}"],
         "parallel": [stock, f"--speculative-config={json.dumps(parallel)}"],
-        "mars": vllm_server.flags(outline(name).block_size, SLOTS),
+        "mars": vllm_server.server_flags(outline(name).block_size, SLOTS),
     }
 
 
@@ -74,7 +74,7 @@ def serving(python: str, name: str, folder: str, flags: list[str], port: int) ->
     """Run a server until the context ends."""
     common = [f"--port={port}", "--dtype=bfloat16", "--max-model-len=1024", "--no-enable-prefix-caching"]
     common += ["--enforce-eager"]  # compiling takes a minute per server
-    call = vllm_server.call(python, folder, name, [*common, *flags])
+    call = vllm_server.server_process(python, folder, name, [*common, *flags])
     with tempfile.TemporaryFile("w+") as log:
         server = subprocess.Popen(call["args"], env=call["env"] | SETTINGS, stdout=log, stderr=log)
         try:
@@ -138,7 +138,7 @@ def measure(python: str, model: str, output: Path) -> None:
                 output_name = f"{title}-{at_once}-{number}.json"
                 jobs.append(job(model, folder, ports[engine], extra, file, at_once, output_name))
         lines = "".join(json.dumps(one) + "\n" for one in jobs)
-        call = vllm_server.call(python, folder, model, [])
+        call = vllm_server.server_process(python, folder, model, [])
         settings = {"env": call["env"] | SETTINGS, "text": True, "check": True}
         subprocess.run([python, "-c", CLIENT], input=lines, **settings)
         measured = {
@@ -152,7 +152,7 @@ def measure(python: str, model: str, output: Path) -> None:
         row(title, at_once, [*METHODS][number], own, measured[title, at_once, 0])
         for (title, at_once, number), own in measured.items()
     ]
-    results.write(output, f"{model}, bfloat16, {results.machine()}", size | {"rows": rows})
+    results.save_results(output, f"{model}, bfloat16, {results.machine()}", size | {"rows": rows})
 
 
 def row(title: str, at_once: int, method: str, own: dict, ar: dict) -> dict:
@@ -172,7 +172,7 @@ def row(title: str, at_once: int, method: str, own: dict, ar: dict) -> dict:
 
 def table(file: str | Path = FILE) -> str:
     """Return a row per method: its speed relative to AR by the requests at once, set by set."""
-    measured = results.read(file)
+    measured = results.read_results(file)
     base = {(row["set"], row["concurrency"]): row for row in measured["rows"] if row["method"] == "AR"}
     speeds: dict[str, dict[str, list[str]]] = {}
     equal: dict[str, list[tuple[int, int]]] = {}

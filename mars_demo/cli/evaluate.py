@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         folder = arguments.output.parent
         if arguments.output.name == "results.json" and (folder / "recipe.json").exists():
-            card.write(folder)
+            card.write_model_card(folder)
 
 
 def print_row(row) -> None:

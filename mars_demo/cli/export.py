@@ -39,5 +39,5 @@ def run(arguments: argparse.Namespace) -> None:
         notice(f"{arguments.output} has {checkpoint.name} in bfloat16.")
         return
     bits = arguments.bits or onnx_model.default_bits(checkpoint)
-    onnx_model.write(checkpoint, arguments.output, bits)
+    onnx_model.write_onnx(checkpoint, arguments.output, bits)
     notice(f"{arguments.output} has {checkpoint.name} in {bits} bits per weight.")

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.recipe == "tiny":
         tiny.make(arguments.output)
     elif arguments.recipe == "average":
-        average.write(arguments.shares, arguments.output)
+        average.write_average(arguments.shares, arguments.output)
     else:
         smollm.make(arguments.base, arguments.output, arguments.stage, arguments.scale, arguments.minutes)
     notice(f"{arguments.output} is ready.")

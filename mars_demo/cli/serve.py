@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
         sys.exit(_run_vllm(arguments))
     if arguments.more or {arguments.size, arguments.tau} != {None}:
         raise ValueError("Only --engine vllm takes --size, --tau and further flags.")
-    limits.check()
+    limits.check_limits()
     names = arguments.models or bundled()
     for name in names:
         locate(name)  # fail now and not at the first request

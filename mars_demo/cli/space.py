@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
         kind = {"space_sdk": "static"}
     else:
         described = space.Space(arguments.hardware, arguments.models, arguments.only, arguments.push)
-        space.write(described, arguments.output)
+        space.write_space(described, arguments.output)
         kind = {"space_sdk": "gradio", "space_hardware": arguments.hardware}
     notice(f"{arguments.output} is a Space for {arguments.hardware or 'static pages'}.")
     if arguments.push:
@@ -87,7 +87,7 @@ def write_gallery(
             size = live.collect(files, (load_checkpoint(name, None, "float32") for name in models))
         except MissingLibraries as error:
             notice(f"No live page: {error}")
-            gallery.write(output, None, repository)
+            gallery.write_pages(output, None, repository)
             return
         notice(f"The live page has {size / 1e6:.0f} MB with {' and '.join(models)}.")
-        gallery.write(output, files, repository)
+        gallery.write_pages(output, files, repository)

@@ -152,7 +152,7 @@ def describe(config: MarsConfig, base: Checkpoint, output: Path) -> None:
     """Write the recipe and card of a checkpoint, with the speed and the last losses of its training."""
     steps = logged(output)
     facts = {"tokens": steps[-1].tokens, "tokens_per_second": round(tokens_per_second(steps))}
-    card.record(output, base, config.record() | facts | steps[-1].losses)
+    card.write_recipe(output, base, config.record() | facts | steps[-1].losses)
 
 
 def own_answers(base, arguments: argparse.Namespace) -> Path:
@@ -166,5 +166,5 @@ def own_answers(base, arguments: argparse.Namespace) -> Path:
         if arguments.prompts
         else distillation.self_prompts(base, batch)
     )
-    distillation.write(path, base, prompts, arguments.conversations, batch)
+    distillation.write_answers(path, base, prompts, arguments.conversations, batch)
     return path

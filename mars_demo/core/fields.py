@@ -46,7 +46,7 @@ Model = TypeVar("Model", bound=BaseModel)
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
-def several(most: int) -> Any:
+def at_most(most: int) -> Any:
     """Return the annotation of a list of at most `most` items; validation stops at the first error."""
     return Field(max_length=most, fail_fast=True)
 
@@ -86,9 +86,9 @@ Mode = Literal[tuple(MODES)]
 Criterion = Literal[tuple(CRITERIA)]
 Source = Literal[tuple(SOURCES)]
 Schema = Literal[SCHEMA]
-Candidates = Annotated[tuple[tuple[Name, Score], ...], several(64)]
-Ids = Annotated[tuple[Id, ...], several(64)]
-Costs = Annotated[list[tuple[Tokens, Ms]], several(64)]
+Candidates = Annotated[tuple[tuple[Name, Score], ...], at_most(64)]
+Ids = Annotated[tuple[Id, ...], at_most(64)]
+Costs = Annotated[list[tuple[Tokens, Ms]], at_most(64)]
 
 
 @with_config(STRICT)
@@ -100,7 +100,7 @@ class RecordedMessage(TypedDict):
     mode: NotRequired[Name]
 
 
-Messages = Annotated[list[RecordedMessage], several(1000)]
+Messages = Annotated[list[RecordedMessage], at_most(1000)]
 
 
 @with_config(STRICT)
@@ -139,7 +139,7 @@ def problem(error: ValidationError) -> tuple[str, str]:
     return place, f"{place} {words}{value}".strip()
 
 
-def checked(kind: type[Model], values: Any) -> Model:
+def validated(kind: type[Model], values: Any) -> Model:
     """Return untrusted values as a validated model.
 
     Raises:

@@ -69,7 +69,7 @@ def refuse_long(*texts: str) -> None:
         raise ValueError(f"The text has {length} characters; the limit is {LIMITS.prompt}.")
 
 
-def check() -> None:
+def check_limits() -> None:
     """Check all variables.
 
     Raises:

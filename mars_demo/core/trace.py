@@ -63,7 +63,7 @@ class Pass:
     positions: fields.Tokens
     ms: fields.Ms
     accepted: fields.Count
-    slots: Annotated[tuple[Slot, ...], fields.several(2 * fields.WIDEST)]
+    slots: Annotated[tuple[Slot, ...], fields.at_most(2 * fields.WIDEST)]
     stop: fields.Name | None = None
     drafts: Annotated[fields.Count | None, UNLESS_NONE] = None
     verified: Annotated[fields.Count | None, UNLESS_NONE] = None

@@ -95,7 +95,6 @@ class Answer:
         return Outcome(step, keep)
 
     def _completes(self, token: int, text: str) -> bool:
-        """Return whether the latest token and its text complete a stop string."""
         if not self.stop_strings:
             return False
         end = self._end + text

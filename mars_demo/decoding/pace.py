@@ -82,7 +82,7 @@ def _tokens(slots: int, rate: float) -> float:
     return sum(rate**place for place in range(slots))
 
 
-def window(slots: int, rate: float, cost: Callable[[float], float]) -> float:
+def window_gain(slots: int, rate: float, cost: Callable[[float], float]) -> float:
     """Return the speed of `mars`, which computes its masks and the previously accepted tokens."""
     tokens = _tokens(slots, rate)
     return tokens / cost(slots - 1 + tokens)
@@ -116,7 +116,7 @@ class Pace:
         self._cost = cost_of(checkpoint.costs) if request.adaptive else None
         self._largest = request.window
         verified = linear if request.linear else grouped
-        self._speed = verified if request.mode == "lossless" else window
+        self._speed = verified if request.mode == "lossless" else window_gain
         self._prior = PRIOR.get(request.mode)
         self._accepted = self._decided = 0.0
 

@@ -23,7 +23,7 @@ class Prediction:
 
 
 @torch.inference_mode()
-def prediction(checkpoint: Checkpoint, run: Run, at: int) -> Prediction:
+def predict(checkpoint: Checkpoint, run: Run, at: int) -> Prediction:
     """Return the model's AR prediction for the answer's token `at`.
 
     Raises:

@@ -90,7 +90,7 @@ def most_probable(p: Tensor, count: int) -> Tensor:
     return best.gather(-1, inside // BLOCK) * BLOCK + inside % BLOCK
 
 
-def fetch(measured: Tensor) -> list[Reading]:
+def read_measured(measured: Tensor) -> list[Reading]:
     """Return the readings that `measure` left on the device.
 
     This is the only transfer of a forward, and the only time that the host waits for the device.

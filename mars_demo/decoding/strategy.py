@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mars_demo.core.acceptance import Acceptance
 from mars_demo.core.layout import Layout
 from mars_demo.decoding.answer import Outcome
-from mars_demo.decoding.reading import Reading, fetch, measure
+from mars_demo.decoding.reading import Reading, measure, read_measured
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.runtime.engine import Engine
 
@@ -42,7 +42,7 @@ def compute(
     started = time.perf_counter()
     logits = engine.forward(forward.layout, forward.first)
     computed = time.perf_counter()
-    readings = fetch(measure(logits, acceptance, forward.positions, sampling))
+    readings = read_measured(measure(logits, acceptance, forward.positions, sampling))
     ended = time.perf_counter()
     times = {"model_ms": 1000 * (computed - started), "read_ms": 1000 * (ended - computed)}
     return readings, times if engine.decoder.device.type == "cpu" else {}

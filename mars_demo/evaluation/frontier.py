@@ -65,7 +65,7 @@ def parse_taus(text: str) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Graded:
     """One answer at one setting; records can leave out `text`.
 
     right: None if the prompt has no reference answer. seconds: of an answer that was decoded alone.
@@ -85,7 +85,7 @@ class Point:
     """The answers to all prompts at one setting; `seconds` is the time for all of them."""
 
     setting: Setting
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Graded, ...]
     seconds: float
 
     @property
@@ -116,11 +116,11 @@ class Point:
         return bootstrap.interval(tokens, forwards)
 
     @property
-    def wrong(self) -> list[Outcome]:
+    def wrong(self) -> list[Graded]:
         return [one for one in self.outcomes if one.right is False]
 
     @property
-    def different(self) -> list[Outcome]:
+    def different(self) -> list[Graded]:
         """The answers that differ from AR's."""
         return [one for one in self.outcomes if one.leaves is not None]
 
@@ -153,7 +153,7 @@ class Frontier:
         base, own = ([one.seconds for one in each.outcomes] for each in (self.find(AR), point))
         return () if None in own else bootstrap.interval(base, own)
 
-    def speed_up(self, one: Outcome) -> float:
+    def speed_up(self, one: Graded) -> float:
         """Return the speed-up over AR on one prompt whose seconds are known."""
         return self.find(AR).outcomes[one.number].seconds / one.seconds
 
@@ -231,7 +231,7 @@ def _point(record: Mapping[str, Any]) -> Point:
     wrong = record.get("wrong", {})
     counts = [[None if part == _NONE else int(part) for part in record[name].split()] for name in _COUNTS]
     outcomes = tuple(
-        Outcome(number, right == "1", *of_prompt, wrong.get(str(number)))
+        Graded(number, right == "1", *of_prompt, wrong.get(str(number)))
         for number, (right, *of_prompt) in enumerate(zip(record["right"], *counts, strict=True))
     )
     setting = Setting(record["mode"], record["criterion"], record["tau"])

@@ -17,23 +17,25 @@ SWEEP = 8  # the table that is also plotted
 CURVE = {"task": "GSM8K", "block_size": 8, "sft_loss": True}  # of the paper; mars-tiny has B = 8 too
 
 
-class Table(NamedTuple):
+class PaperTable(NamedTuple):
     """A table to display."""
 
     frame: DataFrame  # cells are text; the first column names the rows
     source: str  # the origin and unit of the numbers
 
 
-def paper(number: int) -> Table:
+def paper(number: int) -> PaperTable:
     table = PAPER["tables"][str(number)]
     rows = formatted(PAPER[table["rows"]], table["columns"])
-    return Table(DataFrame(rows), f"the paper's Table {number}: {table['unit']}")
+    return PaperTable(DataFrame(rows), f"the paper's Table {number}: {table['unit']}")
 
 
-def here(number: int) -> Table:
+def here(number: int) -> PaperTable:
     """Return this project's counterpart of Table `number`."""
     table = OURS["tables"][str(number)]
-    return Table(DataFrame(table["rows"]), f"{table['source']}: {PAPER['tables'][str(number)]['unit']}")
+    return PaperTable(
+        DataFrame(table["rows"]), f"{table['source']}: {PAPER['tables'][str(number)]['unit']}"
+    )
 
 
 def formatted(rows: list[dict], columns: dict[str, str]) -> list[dict[str, str]]:

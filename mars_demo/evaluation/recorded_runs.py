@@ -14,7 +14,7 @@ from mars_demo.models.load import load_checkpoint
 TIMES = 5  # repetitions of a recording
 
 
-def record(entry: dict[str, Any]) -> str:
+def record_run(entry: dict[str, Any]) -> str:
     """Run an entry of the index and return its record, with median times over `TIMES` rounds.
 
     Its modes take turns. With `adaptive`, the window follows the costs of forwards on this machine.

@@ -15,7 +15,7 @@ from mars_demo.models.device import gpu_name, processor
 FOLDER = ASSETS / "results"
 
 
-def write(path: Path, machine: str, content: Mapping) -> None:
+def save_results(path: Path, machine: str, content: Mapping) -> None:
     """Write a results file: the running command, the machine, and the measurements."""
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {"command": command(), "machine": machine} | content
@@ -42,7 +42,7 @@ def machine(checkpoint: Checkpoint | None = None) -> str:
     return ", ".join([*model, f"{threads} CPU thread{'s' * (threads > 1)}", processor()])
 
 
-def read(name: str):
+def read_results(name: str):
     """Return the content of a results file; None if it does not exist yet."""
     path = FOLDER / name
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None

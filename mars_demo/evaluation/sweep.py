@@ -7,7 +7,7 @@ from dataclasses import replace
 from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.trace import Run
 from mars_demo.evaluation import results
-from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
+from mars_demo.evaluation.frontier import AR, Frontier, Graded, Point, Setting
 from mars_demo.evaluation.task_sets import TITLES, max_new_tokens, questions
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.serving.decode_batch import decode_batch
@@ -81,10 +81,10 @@ def sweep(
         yield frontier, message
 
 
-def outcome(number: int, right: bool | None, run: Run, ar: Run) -> Outcome:
+def outcome(number: int, right: bool | None, run: Run, ar: Run) -> Graded:
     """Return the outcome of a run on a prompt, compared with AR's."""
     leaves = first_difference(ar.token_ids, run.token_ids)
-    return Outcome(number, right, run.tokens, run.forwards, leaves, run.text)
+    return Graded(number, right, run.tokens, run.forwards, leaves, run.text)
 
 
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:

@@ -84,14 +84,13 @@ def watch(
     finally:
         checkpoint.model.eval()
     trainer.save_model()
-    card.record(Path(config.output_dir), checkpoint, config.record())
+    card.write_recipe(Path(config.output_dir), checkpoint, config.record())
     if answered < step:
         yield from look(probe=False)
     yield _line({"done": True, "steps": step})
 
 
 def _head(checkpoint: Checkpoint, config: MarsConfig, prompt: str) -> str:
-    """Return the first line of a record."""
     return _line(
         {
             "training": secrets.token_hex(4),
@@ -115,14 +114,14 @@ def as_trained(checkpoint: Checkpoint, config: MarsConfig, name: str) -> Checkpo
     )
 
 
-def held_out(data: str, prompts: int) -> list[Example]:
+def probe_examples(data: str, prompts: int) -> list[Example]:
     """Return about `prompts` held-out examples of the tasks in `data`, equally many of each."""
     names = data.partition(":")[2].split(",") if ":" in data else PROBE_TASKS
     return [example for name in names for example in tasks.held_out(name, prompts // len(names))]
 
 
 def _probe(grown: Checkpoint, data: str) -> dict[str, Any]:
-    graded = list(accuracy.answers(grown, held_out(data, PROBE_PROMPTS), Request(tau=TAU)))
+    graded = list(accuracy.answers(grown, probe_examples(data, PROBE_PROMPTS), Request(tau=TAU)))
     average = accuracy.row("average", TAU, graded)
     return {
         "accuracy": average.accuracy,
@@ -149,7 +148,6 @@ def _answer(checkpoint: Checkpoint, prompt: str, mode: str) -> Run:
 
 
 def _record(run: Run) -> list[dict[str, Any]]:
-    """Return a run's record with alternatives only for accepted slots."""
     lines = [json.loads(line) for line in run.lines()]
     for line in lines:
         for number, slot in enumerate(line.get("slots", [])):
@@ -160,7 +158,6 @@ def _record(run: Run) -> list[dict[str, Any]]:
 
 
 def _rounded(record: dict[str, Any]) -> dict[str, Any]:
-    """Return metrics rounded to the digits that a curve can show."""
     return json.loads(json.dumps(record), parse_float=lambda digits: float(f"{float(digits):.4g}"))
 
 

@@ -33,23 +33,23 @@ BATCH_TOKENS = 1024
 MUON = 2  # Muon's learning rate relative to AdamW's
 
 
-def index() -> list[dict[str, Any]]:
+def training_index() -> list[dict[str, Any]]:
     """Return the recorded trainings in display order: `id`, `title`, and their settings."""
     return json.loads((FOLDER / "index.json").read_text("utf-8"))
 
 
-def recording(id: str) -> str:
+def training_recording(id: str) -> str:
     """Return a recorded training as JSON lines, as `watch` made them.
 
     Raises:
         ValueError: if there is no recording with that id.
     """
-    if id not in [entry["id"] for entry in index()]:
+    if id not in [entry["id"] for entry in training_index()]:
         raise ValueError(f"Unknown recorded training {id!r}.")
     return (FOLDER / f"{id}.jsonl").read_text("utf-8")
 
 
-def record(entry: dict[str, Any]) -> Iterator[str]:
+def record_training(entry: dict[str, Any]) -> Iterator[str]:
     """Run an entry of the index, a preset on a base with a seed, and yield its record."""
     base = load_checkpoint(entry["base"], dtype=torch.float32)
     with tempfile.TemporaryDirectory() as output:
@@ -60,10 +60,10 @@ def record(entry: dict[str, Any]) -> Iterator[str]:
 def preset_settings(id: str, seed: int) -> dict[str, Any]:
     """Return the settings of a preset."""
     preset = next(preset for preset in PRESETS if preset["id"] == id)
-    return settings(*(preset[name] for name in RECIPE), seed=seed)
+    return training_settings(*(preset[name] for name in RECIPE), seed=seed)
 
 
-def settings(
+def training_settings(
     objective: str,
     block_size: float,
     sft_weight: float,

@@ -22,7 +22,9 @@ GROUP = 32  # weights that share a scale in Q8_0
 _REPEATED = {"output.weight", "rope_freqs.weight"}
 
 
-def read(file: Path, config: PreTrainedConfig, dtype: torch.dtype, device: str = "cpu") -> PreTrainedModel:
+def read_gguf(
+    file: Path, config: PreTrainedConfig, dtype: torch.dtype, device: str = "cpu"
+) -> PreTrainedModel:
     """Return the model of a GGUF file, dequantized to `dtype` on a device.
 
     Raises:
@@ -38,7 +40,7 @@ def read(file: Path, config: PreTrainedConfig, dtype: torch.dtype, device: str =
     return model.to(device).eval()
 
 
-class Tensor:
+class GgufTensor:
     """A tensor of a GGUF file, dequantized by rows."""
 
     def __init__(self, name: str, tensor: ReaderTensor, config: PreTrainedConfig):
@@ -58,7 +60,7 @@ class Tensor:
         return torch.from_numpy(blocks[:, 2:].view(np.int8) * scales).view(len(data), -1)
 
 
-def tensors(file: Path, config: PreTrainedConfig) -> dict[str, Tensor]:
+def tensors(file: Path, config: PreTrainedConfig) -> dict[str, GgufTensor]:
     """Return the tensors of a model by transformers' names, without a tied head.
 
     Raises:
@@ -73,7 +75,7 @@ def tensors(file: Path, config: PreTrainedConfig) -> dict[str, Tensor]:
         [n for n in shapes.keys() & stored.keys() if shapes[n] != tuple(stored[n].shape[::-1])],
         stored.keys() - shapes.keys() - _REPEATED,
     )
-    return {name: Tensor(name, stored[theirs], config) for name, theirs in names.items()}
+    return {name: GgufTensor(name, stored[theirs], config) for name, theirs in names.items()}
 
 
 def tensor_names(config: PreTrainedConfig) -> dict[str, str]:

@@ -77,12 +77,11 @@ def load_checkpoint(
 def _quantized(
     name: str, path: str, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig
 ) -> Checkpoint:
-    """Return a checkpoint with quantized weights."""
     model = empty(config)
     if file := gguf_file(path):
         tensors = gguf.tensors(file, config)
     else:
-        tensors = safetensors_files.tensors(Path(path), config)
+        tensors = safetensors_files.stored_tensors(Path(path), config)
         with suppress(OSError):  # no such file
             text = (Path(path) / "generation_config.json").read_text("utf-8")
             model.generation_config = GenerationConfig.from_dict(json.loads(text))
@@ -97,7 +96,6 @@ def _quantized(
 def _dense(
     name: str, path: str, config: PreTrainedConfig, dtype: torch.dtype, device: str
 ) -> PreTrainedModel:
-    """Return a transformers model with its weights on the device."""
     with _one_sentence(name):
         return _weights(path, config, dtype, device)
 
@@ -157,7 +155,7 @@ def _described(
 def _weights(path: str, config: PreTrainedConfig, dtype: torch.dtype, device: str) -> PreTrainedModel:
     """Return a model with weights read tensor by tensor to the device, to save host memory."""
     if file := gguf_file(path):
-        return gguf.read(file, config, dtype, device)
+        return gguf.read_gguf(file, config, dtype, device)
     _require_size(path, config)
     with _READING:
         model, loading = AutoModelForCausalLM.from_pretrained(

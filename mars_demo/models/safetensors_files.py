@@ -10,7 +10,7 @@ from mars_demo.models.architectures import empty
 from mars_demo.models.checkpoint import require_fit
 
 
-class Tensor:
+class StoredTensor:
     """A tensor of a file, read by rows."""
 
     def __init__(self, file: safe_open, name: str):
@@ -21,7 +21,7 @@ class Tensor:
         return self._slice[rows]
 
 
-def tensors(folder: Path, config: PreTrainedConfig) -> dict[str, Tensor]:
+def stored_tensors(folder: Path, config: PreTrainedConfig) -> dict[str, StoredTensor]:
     """Return the tensors of a model in a folder by their names.
 
     Raises:
@@ -30,7 +30,7 @@ def tensors(folder: Path, config: PreTrainedConfig) -> dict[str, Tensor]:
     stored = {}
     for path in sorted(folder.glob("model*.safetensors")):
         file = safe_open(path, framework="pt")
-        stored |= {name: Tensor(file, name) for name in file.keys()}  # noqa: SIM118
+        stored |= {name: StoredTensor(file, name) for name in file.keys()}  # noqa: SIM118
     shapes = {name: tuple(value.shape) for name, value in empty(config).state_dict().items()}
     tied = {"lm_head.weight"} if config.tie_word_embeddings else set()
     require_fit(

@@ -15,7 +15,7 @@ from mars_demo.models.facts import beside
 from mars_demo.models.load import load_checkpoint
 
 
-def write(shares: Sequence[tuple[str, float]], output: Path) -> None:
+def write_average(shares: Sequence[tuple[str, float]], output: Path) -> None:
     """Write the weighted average of checkpoints, with tokenizer, settings and recipe of the first one.
 
     shares: names of checkpoints, each with its share; only the ratios of shares matter.
@@ -51,4 +51,4 @@ def _record(first: Checkpoint, averaged: str, output: Path) -> None:
     if (source := beside(first.source, "recipe.json")).exists():
         record = json.loads(source.read_text("utf-8")) | {"averaged": averaged}
         (output / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        card.write(output)
+        card.write_model_card(output)

@@ -90,7 +90,7 @@ def self_prompts(checkpoint: Checkpoint, batch: int, seed: int = 0) -> Iterator[
     seeds = random.Random(seed)
     while True:
         sampling = Sampling(top_p=0.95, seed=seeds.getrandbits(63))
-        written = generate(checkpoint, [ids] * batch, MAX_PROMPT, batch, sampling)
+        written = continuations(checkpoint, [ids] * batch, MAX_PROMPT, batch, sampling)
         yield from (text.strip() for text, ended in written if ended and text.strip())
 
 
@@ -127,7 +127,7 @@ def answered(
     pending = fresh()
     # Many at a time, so that slots of finished sequences fill up again.
     while prompts := list(itertools.islice(pending, pool or 8 * batch)):
-        written = generate(checkpoint, [ids for _, ids in prompts], max_new_tokens, batch)
+        written = continuations(checkpoint, [ids for _, ids in prompts], max_new_tokens, batch)
         for (messages, _), (text, ended) in zip(prompts, written):
             if text.strip() and not is_loop(text):
                 answer = {"role": "assistant", "content": text, "own": True}
@@ -140,7 +140,7 @@ def _key(talk: str | list[Message]) -> str:
     return " ".join(text.lower().split())
 
 
-def write(
+def write_answers(
     path: Path,
     checkpoint: Checkpoint,
     talks: Iterable[str | list[Message]],
@@ -179,7 +179,7 @@ def _whole_lines(path: Path) -> list[str]:
     return whole.decode().splitlines()
 
 
-def generate(
+def continuations(
     checkpoint: Checkpoint,
     prompts: Sequence[list[int]],
     max_new_tokens: int,

@@ -95,11 +95,11 @@ def make_data(output: Path, scale: Scale) -> None:
     ):
         # A resumed file gets new prompts.
         prompts = _mixed(base, min(scale.batch, count), 1_000_003 * seed + _lines(path))
-        distillation.write(path, base, prompts, count, *size, avoid)
+        distillation.write_answers(path, base, prompts, count, *size, avoid)
     first = training.read_text("utf-8").splitlines()[: min(4 * scale.second_turns, scale.conversations)]
     second = distillation.follow_ups(map(json.loads, first))
     count = scale.conversations + scale.second_turns
-    distillation.write(training, base, second, count, *size, held_out)
+    distillation.write_answers(training, base, second, count, *size, held_out)
 
 
 def _lines(path: Path) -> int:
@@ -158,13 +158,13 @@ def bundle(output: Path) -> None:
     folder = output / "bundle" / CHAT
     q8_0.write(load_checkpoint(str(output / CHAT), device="cpu", dtype=torch.float32), folder)
     shutil.copy(output / "held-out.jsonl", folder)
-    describe(folder)
+    add_descriptions(folder)
 
 
-def describe(folder: Path) -> None:
+def add_descriptions(folder: Path) -> None:
     """Add licence and model card to a bundle."""
     shutil.copy(LICENSE, folder / "LICENSE")
-    card.write(folder)
+    card.write_model_card(folder)
 
 
 STAGES = ("base", "data", "train", "bundle")

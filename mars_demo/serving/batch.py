@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.core.trace import Pass
-from mars_demo.decoding.reading import Reading, fetch, measure
+from mars_demo.decoding.reading import Reading, measure, read_measured
 from mars_demo.decoding.strategy import Forward
 from mars_demo.models import memory
 from mars_demo.models.checkpoint import Checkpoint
@@ -95,9 +95,9 @@ def _read_all(logits: Tensor, forwards: dict[BatchSequence, Forward]) -> dict[Ba
             measure(part, request.acceptance, forward.positions, request.sampling)
             for forward, request, part in parts
         ]
-        readings = iter(fetch(torch.cat(measured)))
+        readings = iter(read_measured(torch.cat(measured)))
     else:
-        readings = iter(fetch(measure(logits, requests[0].acceptance)))
+        readings = iter(read_measured(measure(logits, requests[0].acceptance)))
     return {sequence: list(itertools.islice(readings, count)) for sequence, count in zip(forwards, counts)}
 
 

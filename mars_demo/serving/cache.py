@@ -10,7 +10,7 @@ from transformers.cache_utils import CacheLayerMixin
 
 from mars_demo.core.layout import together
 from mars_demo.decoding.strategy import Forward
-from mars_demo.models.runtime.decoder import logits_of, masks, run
+from mars_demo.models.runtime.decoder import logits_of, masks, run_layout
 
 FIRST_ROOM = 64  # columns
 
@@ -113,7 +113,7 @@ class RaggedCache:
         rows = [self._rows[sequence] for sequence in sequences]
         self._places.set(rows, columns, width, self.model.device)
         mask = masks(self.model, layout, lambda window: together([one.near(window) for one in layouts]))
-        hidden = run(self.model, layout, self._cache, mask).last_hidden_state
+        hidden = run_layout(self.model, layout, self._cache, mask).last_hidden_state
         read = {
             sequence: hidden[row, forwards[sequence].first : size]
             for row, (sequence, size) in enumerate(zip(sequences, sizes))

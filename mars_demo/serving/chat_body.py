@@ -18,7 +18,6 @@ SAMPLING = {field.name for field in fields(Sampling)}
 
 
 def _text(content: Any) -> Any:
-    """Return a list of text parts as one text."""
     if isinstance(content, list):
         parts = [part.get("text") if isinstance(part, dict) else None for part in content]
         return "".join(parts) if all(isinstance(part, str) for part in parts) else content
@@ -71,7 +70,7 @@ class ChatBody(BaseModel, **types.STRICT):
         # Clients send unsupported fields that ask for nothing, such as `"tools": []`.
         known = cls.model_fields
         given = {name: one for name, one in values.items() if one or (name in known and one is not None)}
-        body = types.checked(cls, given)
+        body = types.validated(cls, given)
         refuse_long(*(message.content for message in body.messages))
         return body
 

@@ -187,7 +187,6 @@ def _failure(error: Exception) -> HTTPException:
 
 
 def _error(error: HTTPException) -> dict:
-    """Return an error in OpenAI's format."""
     kind = "server_error" if error.status_code >= 500 else TYPES.get(error.status_code)
     return {"error": {"message": error.detail, "type": kind or "invalid_request_error"}}
 

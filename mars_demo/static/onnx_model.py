@@ -48,7 +48,7 @@ def default_bits(checkpoint: Checkpoint) -> int:
     return 32 if checkpoint.model.num_parameters() < SMALL else 8
 
 
-def write(checkpoint: Checkpoint, output: Path, bits: int) -> None:
+def write_onnx(checkpoint: Checkpoint, output: Path, bits: int) -> None:
     """Write a folder with the model, its tokenizer, and `decoder.json`, which describes both.
 
     The exported model's logits are compared with those of the engine. The folder appears when it is
@@ -100,7 +100,6 @@ def write(checkpoint: Checkpoint, output: Path, bits: int) -> None:
 
 
 def _described(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return what a decoder needs to know about a model and its prompts."""
     config, tokenizer = checkpoint.model.config, checkpoint.tokenizer
     path = Path(checkpoint.name)
     before, after = _around_prompt(checkpoint) if checkpoint.has_template else ("", "")
@@ -124,7 +123,6 @@ def _described(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _around_prompt(checkpoint: Checkpoint) -> list[str]:
-    """Return the texts of the chat template before and after the prompt."""
     messages, _ = with_slots([user("")])
     parts = render(checkpoint.tokenizer, messages, reply=True).split(messages[0]["content"])
     if len(parts) != 2:

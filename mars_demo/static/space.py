@@ -85,7 +85,7 @@ def check_new(output: Path) -> None:
         raise ValueError(f"{output} is not empty. Name a folder that does not exist yet.")
 
 
-def write(space: Space, output: Path) -> None:
+def write_space(space: Space, output: Path) -> None:
     """Write the Space's folder.
 
     Raises:
@@ -110,7 +110,7 @@ def write(space: Space, output: Path) -> None:
     }
     for name, text in files.items():
         (output / name).write_text(text, encoding="utf-8")
-    write_card(output, card(space), described(space), space.repository)
+    write_card(output, card(space), space_card_text(space), space.repository)
 
 
 def fields() -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _requirements(space: Space) -> str:
     return pinned if space.has_gpu else f"--extra-index-url {CPU_INDEX}\n{pinned}"
 
 
-def described(space: Space) -> str:
+def space_card_text(space: Space) -> str:
     """Return the text of the Space's README."""
     listed = "\n".join(f"- {name}" for name in _linked(space))
     return f"""# MARS Demo
@@ -207,11 +207,9 @@ def _licence(space: Space) -> str:
 
 
 def _bases(space: Space) -> list[str]:
-    """Return the base models of the copied models."""
     bases = (str(front.get("base_model")) for front in _fronts(space))
     return list(dict.fromkeys(filter(is_hub_id, bases)))
 
 
 def _fronts(space: Space) -> list[dict[str, Any]]:
-    """Return the front matter of the copied models' cards."""
     return [front_matter(folder) for folder in (*(ASSETS / n for n in space.included), *space.from_here)]

@@ -34,7 +34,6 @@ def make(rng: random.Random) -> Example:
 
 
 def _syntax(answer: str) -> str:
-    """Return the syntax tree of the code of an answer as text."""
     block = re.fullmatch(r"[^`]*```python\n([^`]*)\n```\s*", answer)
     # Far longer than any right answer; very deep nesting could exhaust the parser.
     if not block or len(block[1]) > 1000:

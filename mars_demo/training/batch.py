@@ -52,7 +52,7 @@ class Positions(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Batch:
+class TrainingBatch:
     """The two streams of a batch and, for each of their [rows, n] positions, a target token or `IGNORE`.
 
     slots, weights: [rows, n] as in `POSITION`.
@@ -98,7 +98,7 @@ class Batch:
 
 def batch_of(
     rows: Sequence[Sequence[TwoStreams]], pad_id: int, length: int | None = None, reference: bool = False
-) -> Batch:
+) -> TrainingBatch:
     """Return the batch of conversations that share rows.
 
     length: the positions of a row, at least those of its conversations; None for the longest row.
@@ -113,7 +113,7 @@ def batch_of(
     ]
     taught = [row for row in taught if row or length]
     teacher = _tensors(taught, pad_id, length and length // 2) if any(taught) else None
-    return Batch(
+    return TrainingBatch(
         _positions(tensors),
         *(tensors[name] for name in ("targets", "slots", "weights")),
         sft=clean & ((own != OWN) | (not reference)),

@@ -12,12 +12,12 @@ from transformers import PreTrainedTokenizerBase
 
 from mars_demo.models.chat import pad_id
 from mars_demo.training import two_streams
-from mars_demo.training.batch import Batch, batch_of
+from mars_demo.training.batch import TrainingBatch, batch_of
 from mars_demo.training.config import MarsConfig
-from mars_demo.training.corpus import Conversation, Pool, Pools, encode
+from mars_demo.training.corpus import Pool, Pools, TokenizedConversation, encode
 from mars_demo.training.two_streams import TwoStreams
 
-Rows = list[list[Conversation]]  # the conversations of each row of a batch
+Rows = list[list[TokenizedConversation]]  # the conversations of each row of a batch
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class OneLength:
     tokens: int
     length = None  # that of the longest row
 
-    def fits(self, conversation: Conversation) -> bool:
+    def fits(self, conversation: TokenizedConversation) -> bool:
         return True
 
-    def rows(self, pools: Iterable[list[Conversation]], rng: random.Random) -> Iterator[Rows]:
+    def rows(self, pools: Iterable[list[TokenizedConversation]], rng: random.Random) -> Iterator[Rows]:
         for pool in pools:
-            groups: list[list[Conversation]] = [[]]
+            groups: list[list[TokenizedConversation]] = [[]]
             for conversation in sorted(pool, key=lambda one: (len(one.ids), rng.random())):
                 if groups[-1] and (len(groups[-1]) + 1) * len(conversation.ids) > self.tokens:
                     groups.append([])
@@ -60,11 +60,11 @@ class Packed:
     objective: str
     reference: bool
 
-    def fits(self, conversation: Conversation) -> bool:
+    def fits(self, conversation: TokenizedConversation) -> bool:
         """Return whether a conversation fits into an empty row."""
         return all(size <= free for size, free in zip(self._sizes(conversation), self._row))
 
-    def rows(self, pools: Iterable[list[Conversation]], rng: random.Random) -> Iterator[Rows]:
+    def rows(self, pools: Iterable[list[TokenizedConversation]], rng: random.Random) -> Iterator[Rows]:
         """Yield batches; a conversation goes into the first row with room for it."""
         rows, free = [[] for _ in range(self.count)], [self._row] * self.count
         for conversation in itertools.chain.from_iterable(pools):
@@ -83,7 +83,7 @@ class Packed:
         """The positions of an empty row, and those that the reference computes of it."""
         return self.length, self.length // 2
 
-    def _sizes(self, conversation: Conversation) -> tuple[int, int]:
+    def _sizes(self, conversation: TokenizedConversation) -> tuple[int, int]:
         """Return the positions of both streams, and those that the reference computes."""
         clean = len(conversation.ids)
         noisy = 0 if self.objective == "ar" else sum(conversation.response)
@@ -107,7 +107,7 @@ class Batches(IterableDataset):
         self.pools, self.tokenizer, self.config = pools, tokenizer, config
         self.grouping, self.share = grouping, share
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[TrainingBatch]:
         """Return the batches of this worker; block phases differ between workers.
 
         Raises:
@@ -122,7 +122,7 @@ class Batches(IterableDataset):
         pools = self._encoded(self.pools(number, count))
         return self.grouping.rows(pools, random.Random(f"{self.config.seed}-{number}"))
 
-    def batch(self, rows: Rows, rng: random.Random) -> Batch:
+    def batch(self, rows: Rows, rng: random.Random) -> TrainingBatch:
         """Return the batch of conversations that share rows."""
         streams = [[self._streams(one, rng) for one in row] for row in rows]
         return batch_of(streams, pad_id(self.tokenizer), self.grouping.length, bool(self.config.reference))
@@ -133,7 +133,7 @@ class Batches(IterableDataset):
         workers = info.num_workers if info else 1
         return process * workers + (info.id if info else 0), processes * workers
 
-    def _encoded(self, pools: Iterator[Pool]) -> Iterator[list[Conversation]]:
+    def _encoded(self, pools: Iterator[Pool]) -> Iterator[list[TokenizedConversation]]:
         """Yield the conversations of each pool that fit; the last pool of an epoch may have none."""
         longest = self.config.max_length
         for index, pool in enumerate(pools):
@@ -148,8 +148,7 @@ class Batches(IterableDataset):
             elif index == 0:
                 raise ValueError(f"No conversation in the data fits into {longest} tokens.")
 
-    def _streams(self, conversation: Conversation, rng: random.Random) -> TwoStreams:
-        """Return the two streams of a conversation for the objective of the config."""
+    def _streams(self, conversation: TokenizedConversation, rng: random.Random) -> TwoStreams:
         config, mask_id = self.config, self.tokenizer.mask_token_id
         if config.objective == "ar":
             return two_streams.ar(conversation)

@@ -27,7 +27,7 @@ POOL = 256  # conversations sorted by length at a time; few, so that a batch mix
 
 
 @dataclass(frozen=True)
-class Conversation:
+class TokenizedConversation:
     """A tokenized conversation; `response` marks the ids of answers, end tokens included."""
 
     ids: list[int]
@@ -35,7 +35,7 @@ class Conversation:
     own: bool | None = None  # whether the reference model wrote the answers, if known
 
 
-def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> Conversation:
+def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> TokenizedConversation:
     """Tokenize a conversation with the chat template.
 
     The template's text after an end token does not count as an answer. If an answer is truncated (`cut`),
@@ -65,8 +65,8 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> C
         done = closed
         if message.get("cut") and has_end:
             unfinished = len(ids) - len(answer_ids) + end - 1
-            return Conversation(ids[:unfinished], response[:unfinished], own)
-    return Conversation(ids, response, own)
+            return TokenizedConversation(ids[:unfinished], response[:unfinished], own)
+    return TokenizedConversation(ids, response, own)
 
 
 def _own(messages: Sequence[Message]) -> bool | None:

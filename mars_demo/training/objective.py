@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from mars_demo.models.runtime.decoder import run
+from mars_demo.models.runtime.decoder import run_layout
 from mars_demo.training import head
 from mars_demo.training.attention import FLEX
-from mars_demo.training.batch import Batch, Positions, to_device
+from mars_demo.training.batch import Positions, TrainingBatch, to_device
 from mars_demo.training.blocks import block_mask
 from mars_demo.training.two_streams import IGNORE
 
@@ -50,7 +50,9 @@ class Objective:
             for layer in layers(one) if one else ():
                 layer.compile(dynamic=dynamic)
 
-    def __call__(self, model: nn.Module, batch: Batch, totals: Tensor | None = None) -> dict[str, Tensor]:
+    def __call__(
+        self, model: nn.Module, batch: TrainingBatch, totals: Tensor | None = None
+    ) -> dict[str, Tensor]:
         """Return the losses in nats per token.
 
         `loss` is to be minimized; `clean`, `noisy` and `reference`, as far as they are computed, have
@@ -98,8 +100,7 @@ class Objective:
             losses["slots"] += _per_slot(send(slots[chosen]), part.nats, part.right)
         return losses
 
-    def _teacher(self, batch: Batch, total: Tensor) -> head.Teacher:
-        """Return the distributions of the reference for the taught targets."""
+    def _teacher(self, batch: TrainingBatch, total: Tensor) -> head.Teacher:
         model = self.reference.model
         with torch.no_grad():
             hidden = _hidden(model, batch.reference)[to_device(batch.expected, model.device)]
@@ -116,8 +117,8 @@ def _hidden(model: nn.Module, positions: Positions) -> Tensor:
     if model.config._attn_implementation == FLEX:
         layout, spans = positions.in_one_row()
         mask = block_mask(to_device(spans, model.device))
-        return run(model, layout, mask=mask).last_hidden_state[0]
-    return run(model, positions.to(model.device).layout()).last_hidden_state.flatten(0, 1)
+        return run_layout(model, layout, mask=mask).last_hidden_state[0]
+    return run_layout(model, positions.to(model.device).layout()).last_hidden_state.flatten(0, 1)
 
 
 def _places(chosen: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
 from mars_demo.training import corpus, failures, states
 from mars_demo.training.attention import FLEX, attending, fastest
-from mars_demo.training.batch import Batch
+from mars_demo.training.batch import TrainingBatch
 from mars_demo.training.batching import Batches, OneLength, Packed
 from mars_demo.training.clock import Clock
 from mars_demo.training.config import MarsConfig
@@ -160,7 +160,7 @@ class MarsTrainer(Trainer):
     def compute_loss(
         self,
         model: nn.Module,
-        inputs: Batch,
+        inputs: TrainingBatch,
         return_outputs: bool = False,
         num_items_in_batch: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, dict]:
@@ -178,11 +178,11 @@ class MarsTrainer(Trainer):
             self.steps.add(losses)
         return (losses["loss"], losses) if return_outputs else losses["loss"]
 
-    def training_step(self, model: nn.Module, inputs: Batch, *args, **settings) -> Tensor:
+    def training_step(self, model: nn.Module, inputs: TrainingBatch, *args, **settings) -> Tensor:
         with attending(plain(self.accelerator.unwrap_model(model)), self.attention):
             return super().training_step(model, inputs, *args, **settings)
 
-    def prediction_step(self, model: nn.Module, inputs: Batch, *args, **settings) -> tuple:
+    def prediction_step(self, model: nn.Module, inputs: TrainingBatch, *args, **settings) -> tuple:
         """Return the loss of a batch; there are no predictions."""
         inner = plain(self.accelerator.unwrap_model(model))
         with torch.no_grad(), attending(inner, self.attention):
@@ -198,8 +198,8 @@ class MarsTrainer(Trainer):
         return super().evaluation_loop(dataloader, *args, **settings)
 
     def get_batch_samples(
-        self, epoch_iterator: Iterator[Batch], num_batches: int, device: torch.device
-    ) -> tuple[list[Batch], Tensor]:
+        self, epoch_iterator: Iterator[TrainingBatch], num_batches: int, device: torch.device
+    ) -> tuple[list[TrainingBatch], Tensor]:
         """Return the batches of a step, and the divisors of its terms.
 
         Losses are means over all targets of the step on all processes, as for one large batch. DDP averages
@@ -211,7 +211,7 @@ class MarsTrainer(Trainer):
         self.steps.begin(counts[2])
         return batches, counts[:2] / self.accelerator.num_processes
 
-    def floating_point_ops(self, inputs: Batch) -> int:
+    def floating_point_ops(self, inputs: TrainingBatch) -> int:
         """Return the FLOPs of a step's matrix products, 6 per weight and position."""
         return 6 * sum(p.numel() for p in self.model.parameters()) * int(inputs.positions.real.sum())
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mars_demo.core.layout import NO_GROUP, Role
-from mars_demo.training.corpus import Conversation
+from mars_demo.training.corpus import TokenizedConversation
 
 CLEAN = -1  # the block start of a position that belongs to no block
 IGNORE = -100
@@ -26,14 +26,14 @@ POSITION = np.dtype(
 TwoStreams = np.ndarray  # [n] of `POSITION`: the clean stream, followed by the noisy one, `[x ; x̃]`
 
 
-def ar(conversation: Conversation) -> TwoStreams:
+def ar(conversation: TokenizedConversation) -> TwoStreams:
     """Return the clean stream alone, for supervised fine-tuning on the answers."""
     nothing = np.zeros(0, dtype=np.int64)
     return _streams(conversation, nothing, nothing, nothing, nothing, nothing, np.zeros(0))
 
 
 def mars(
-    conversation: Conversation,
+    conversation: TokenizedConversation,
     block_size: int,
     mask_id: int,
     rng: random.Random,
@@ -59,7 +59,9 @@ def mars(
     return _streams(conversation, masks, kept, blocks[kept], ids[kept + 1], slots, weights)
 
 
-def diffusion(conversation: Conversation, block_size: int, mask_id: int, rng: random.Random) -> TwoStreams:
+def diffusion(
+    conversation: TokenizedConversation, block_size: int, mask_id: int, rng: random.Random
+) -> TwoStreams:
     """Return the streams of block diffusion, the paper's baseline (BD3-LM), with bidirectional blocks.
 
     Blocks begin with the answer. In each block m tokens, uniformly from 1 to all, become masks and weigh
@@ -102,12 +104,11 @@ def block_starts(response: Sequence[bool], block_size: int, phases: Sequence[int
 
 
 def _opens(response: np.ndarray) -> np.ndarray:
-    """Return where responses begin."""
     return response & ~np.concatenate([[False], response[:-1]])
 
 
 def _streams(
-    conversation: Conversation,
+    conversation: TokenizedConversation,
     noisy: np.ndarray,
     positions: np.ndarray,
     starts: np.ndarray,

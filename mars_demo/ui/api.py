@@ -16,7 +16,7 @@ from mars_demo.ui.generation import GREEDY, Generation
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import TAU, Knobs
-from mars_demo.ui.racing import decode, growing, streamed, within_limits
+from mars_demo.ui.racing import decode_for_visitor, growing, streamed, within_limits
 
 MODES = (*(mode.name for mode in RACED), BASELINE)
 ModelName = Annotated[str, Field(max_length=200)]
@@ -44,7 +44,7 @@ def generate(
     parameters = locals()
     knobs = Knobs()
     try:
-        call = fields.checked(_Parameters, parameters)
+        call = fields.validated(_Parameters, parameters)
         request = call.request(call.mode, call.tau)
         answers = _answered(call.model, call.prompt, request, call.trace, knobs)
         yield from within_limits(answers, knobs)
@@ -59,7 +59,7 @@ def _duration(model: str | None, prompt: str, request: Request, trace: bool, kno
 @on_gpu(_duration)
 def _answered(model: str | None, prompt: str, request: Request, trace: bool, knobs: Knobs) -> Iterator[str]:
     """Yield the growing answer or record."""
-    run = decode(MODELS.load(model), prompt, request)
+    run = decode_for_visitor(MODELS.load(model), prompt, request)
     if trace:
         yield from streamed({None: run}, knobs)
         return

@@ -8,7 +8,7 @@ from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.masks import Mask, of_pass
 
 
-class Forward(NamedTuple):
+class DrawnForward(NamedTuple):
     """A mask and its caption."""
 
     model: str
@@ -20,7 +20,7 @@ class Forward(NamedTuple):
         return self.mask.line(self.caption)
 
 
-def of_run(run: Run, number: int) -> Forward:
+def of_run(run: Run, number: int) -> DrawnForward:
     """Return a forward of a recorded run.
 
     Raises:
@@ -32,7 +32,7 @@ def of_run(run: Run, number: int) -> Forward:
     checkpoint = MODELS.load(settings.model)
     mask = of_pass(run, number - 1, checkpoint.token_name, prompt_ids(run), checkpoint.mask_id)
     caption = f"Forward {number} of “{settings.prompt}”: {len(mask.rows)} positions computed."
-    return Forward(settings.model, mask, caption)
+    return DrawnForward(settings.model, mask, caption)
 
 
 def prompt_ids(run: Run) -> list[int]:

@@ -29,7 +29,7 @@ INTERACTIVE = "In the app this figure is interactive."
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
-def write(output: Path, live_files: Path | None = None, repository: str | None = None) -> None:
+def write_pages(output: Path, live_files: Path | None = None, repository: str | None = None) -> None:
     """Write the gallery's folder, which is also a static Space.
 
     live_files: the folder of `live.collect`, which is moved there and gets its page; None for no live page.
@@ -71,7 +71,7 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[standalone.Figure]]:
     # Where the app offers a choice of figures, the page shows all of them.
     each = figures.alternatives(element)
     chosen = {"which", "choice"}.union(*each)
-    figure = figures.figure(chapter)
+    figure = figures.lesson_figure(chapter)
     once = {name: update for name, update in figure.items() if not (each and name in chosen)}
     beside = [
         (getattr(parts, name), update.get("value"))
@@ -135,12 +135,10 @@ def _page(entries: Sequence[dict], number: int, main: str, drawings: Sequence[st
 
 
 def _link(entry: dict) -> str:
-    """Return a link to the page of a recorded run or a chapter."""
     return f'<a href="{entry["id"]}.html">{html.escape(entry["title"])}</a>'
 
 
 def _index(runs: Sequence[dict], has_live: bool) -> str:
-    """Return the page that lists all others."""
     listed = [
         f"- [{run['title']}](runs/{run['id']}.html)\n\n  {run['note']}\n\n  {run['model']}" for run in runs
     ]
@@ -152,7 +150,6 @@ def _index(runs: Sequence[dict], has_live: bool) -> str:
 
 
 def _card() -> dict[str, Any]:
-    """Return the front matter of the static Space."""
     app = fields()
     return {
         "title": "MARS Demo, recorded",

@@ -63,7 +63,7 @@ def of_controls(values: Any) -> Generation:
         ValueError: with a sentence about the first invalid value.
     """
     given = {name: value for name, value in zip(DEFAULTS, values, strict=True) if value is not None}
-    return fields.checked(Generation, given | {"window": given.get("window") or None})
+    return fields.validated(Generation, given | {"window": given.get("window") or None})
 
 
 def in_query(name: str, text: str) -> Any:
@@ -89,4 +89,4 @@ def of_record(settings: Settings) -> Generation:
         "max_new_tokens": min(settings.max_new_tokens, LIMITS.answer),
     }
     values |= {name: sampling[name] for name in ("temperature", "top_p", "seed") if name in sampling}
-    return fields.checked(Generation, values)
+    return fields.validated(Generation, values)

@@ -9,9 +9,9 @@ from pydantic import Field, TypeAdapter
 
 from mars_demo.core.limits import refuse_long
 from mars_demo.core.names import TINY
-from mars_demo.ui.forwards import Forward
+from mars_demo.ui.forwards import DrawnForward
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.masks import KINDS, Sentence, draw
+from mars_demo.ui.masks import KINDS, Sentence, draw_mask
 
 SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
 LEAST_TOKENS, MOST_TOKENS = 4, 128
@@ -19,7 +19,7 @@ MOST_MASKS = MOST_DRAFTS = 16
 Number = Annotated[int, Field(ge=0, lt=10_000)]
 
 
-class Settings(NamedTuple):
+class MaskSettings(NamedTuple):
     """The values of the controls. kind: of `masks.KINDS`. prompt: the tokens of the question."""
 
     sentence: str = SENTENCE
@@ -32,7 +32,7 @@ class Settings(NamedTuple):
     random_phase: bool = False
 
     @classmethod
-    def of_forward(cls, forward: Forward, prompt_tokens: int) -> Self:
+    def of_forward(cls, forward: DrawnForward, prompt_tokens: int) -> Self:
         """Return the settings that describe a forward of decoding.
 
         They are inexact if the tokenizer splits the text into other tokens than the model wrote.
@@ -51,7 +51,7 @@ class Settings(NamedTuple):
     def with_query(self, query: Mapping[str, str]) -> Self:
         """Return the settings with the valid ones of the URL."""
         values = {}
-        for name, kind in get_type_hints(Settings, include_extras=True).items():
+        for name, kind in get_type_hints(MaskSettings, include_extras=True).items():
             with suppress(KeyError, ValueError):
                 values[name] = TypeAdapter(kind).validate_strings(query[f"mask_{name}"])
         if values.get("model") not in MODELS.names():
@@ -74,7 +74,7 @@ class Settings(NamedTuple):
             raise ValueError("The sentence is too short for a picture; write at least four tokens.")
         return ids
 
-    def forward(self) -> Forward:
+    def forward(self) -> DrawnForward:
         """Return the mask of the sentence, with its size as the caption.
 
         Raises:
@@ -82,7 +82,7 @@ class Settings(NamedTuple):
         """
         checkpoint, ids = MODELS.load(self.model), self.ids()
         prompt = min(int(self.prompt), len(ids) - 2)
-        mask = draw(
+        mask = draw_mask(
             self.kind,
             Sentence(
                 ids,
@@ -98,14 +98,14 @@ class Settings(NamedTuple):
         if not KINDS[self.kind].streams:
             cached = len(mask.columns) - positions
             caption = f"{positions} positions computed in one forward, {cached} in the cache."
-            return Forward(self.model, mask, caption)
+            return DrawnForward(self.model, mask, caption)
         caption = f"{len(ids)} clean and {positions - len(ids)} noisy positions."
         if self.kind == "mars":
             caption += (
                 f" With L = {len(ids)} tokens, R = {len(ids) - prompt} of them the answer, that is about "
                 f"L + R; the paper copies the whole text and computes 2L = {2 * len(ids)} positions."
             )
-        return Forward(self.model, mask, caption)
+        return DrawnForward(self.model, mask, caption)
 
     def ranges(self) -> dict[str, dict]:
         """Return updates of the controls whose range depends on other controls."""
@@ -146,15 +146,15 @@ class Settings(NamedTuple):
         ]
 
 
-SETTINGS = Settings._fields
+SETTINGS = MaskSettings._fields
 DEPENDENT = ("prompt", "new", "block_size", "random_phase")  # the keys of `ranges`
 
 
 class Sent(NamedTuple):
     """A forward from the stage, and the settings that describe it."""
 
-    settings: Settings
-    forward: Forward
+    settings: MaskSettings
+    forward: DrawnForward
 
 
 def _between(value: float, least: int, most: int) -> float:

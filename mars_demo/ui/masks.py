@@ -10,8 +10,8 @@ from mars_demo.core import layout as layouts
 from mars_demo.core.layout import Layout, Role
 from mars_demo.core.trace import Run
 from mars_demo.training import two_streams
-from mars_demo.training.batch import Batch, batch_of
-from mars_demo.training.corpus import Conversation
+from mars_demo.training.batch import TrainingBatch, batch_of
+from mars_demo.training.corpus import TokenizedConversation
 from mars_demo.training.two_streams import IGNORE, TwoStreams
 
 WIDEST, MOST_CELLS = 4096, 2**20  # most columns and cells of a forward's picture
@@ -95,15 +95,15 @@ class Kind(NamedTuple):
     """A kind of mask. streams: the function of its training, unless it is one of decoding."""
 
     title: str
-    streams: Callable[[Conversation, Sentence], TwoStreams] | None = None
+    streams: Callable[[TokenizedConversation, Sentence], TwoStreams] | None = None
 
 
-def _mars(text: Conversation, sentence: Sentence) -> TwoStreams:
+def _mars(text: TokenizedConversation, sentence: Sentence) -> TwoStreams:
     rng, fixed = random.Random(sentence.seed), sentence.seed is None
     return two_streams.mars(text, sentence.block_size, sentence.mask_id, rng, fixed_blocks=fixed)
 
 
-def _diffusion(text: Conversation, sentence: Sentence) -> TwoStreams:
+def _diffusion(text: TokenizedConversation, sentence: Sentence) -> TwoStreams:
     rng = random.Random(sentence.seed or 0)  # it also chooses which tokens are masks, in any phase
     return two_streams.diffusion(text, sentence.block_size, sentence.mask_id, rng)
 
@@ -118,16 +118,16 @@ KINDS = {
 }
 
 
-def draw(kind: str, sentence: Sentence) -> Mask:
+def draw_mask(kind: str, sentence: Sentence) -> Mask:
     """Return the mask of a sentence. kind: of `KINDS`."""
     if streams := KINDS[kind].streams:
         response = [i >= sentence.prompt for i in range(len(sentence.ids))]
-        text = streams(Conversation(list(sentence.ids), response), sentence)
+        text = streams(TokenizedConversation(list(sentence.ids), response), sentence)
         return _of_batch(kind, batch_of([[text]], sentence.mask_id), sentence)
     return _of_inference(kind, sentence)
 
 
-def _of_batch(kind: str, batch: Batch, sentence: Sentence) -> Mask:
+def _of_batch(kind: str, batch: TrainingBatch, sentence: Sentence) -> Mask:
     mask_id, name = sentence.mask_id, sentence.name
     layout, targets = batch.layout, batch.targets[0].tolist()
     starts: dict[int, int] = {}  # first position of each block
@@ -226,11 +226,11 @@ def of_pass(
             raise ValueError("The record counts fewer positions than its drafts need.")
         kind = "verification" if groups > 1 or not drafts else "linear"
         sentence = Sentence([*text, *drafts], mask_id, name, new=len(drafts), block_size=masks)
-        return draw(kind, sentence)
+        return draw_mask(kind, sentence)
     if not 0 <= run.settings.cached_tokens < len(prompt_ids):
         raise ValueError("The record counts more cached tokens than the prompt has.")
     new = before[-1].accepted if before else len(text) - run.settings.cached_tokens
     if not 1 <= new <= step.positions:
         raise ValueError("The record counts fewer positions than it has new tokens.")
     sentence = Sentence(text, mask_id, name, new=new, block_size=step.positions - new)
-    return draw("window", sentence)
+    return draw_mask("window", sentence)

@@ -11,7 +11,7 @@ from mars_demo.core.names import DTYPE
 VARIABLE = "MARS_DEMO_MODELS"
 
 
-class Parser(argparse.ArgumentParser):
+class AppParser(argparse.ArgumentParser):
     """A parser whose errors are one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
@@ -19,8 +19,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
-def parser() -> Parser:
-    parser = Parser(
+def app_parser() -> AppParser:
+    parser = AppParser(
         prog="app.py",
         description="Serve MARS Demo in the browser.",
         epilog=f"Without --model, the environment variable {VARIABLE} names the models, separated by "
@@ -51,18 +51,20 @@ def parser() -> Parser:
     return parser
 
 
-def read(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> argparse.Namespace:
+def read_options(
+    arguments: Sequence[str], environment: Mapping[str, str] = os.environ
+) -> argparse.Namespace:
     """Return the options, with `models` from the environment if none is named.
 
     Invalid options or variables of `limits` end the process with one line of text.
     """
-    options = parser().parse_args(arguments)
+    options = app_parser().parse_args(arguments)
     listed = environment.get(VARIABLE, "").split(",")
     options.models = options.models or [name.strip() for name in listed if name.strip()]
     if options.only and not options.models:
-        parser().error(f"--only needs models to serve: name them with --model or in {VARIABLE}.")
+        app_parser().error(f"--only needs models to serve: name them with --model or in {VARIABLE}.")
     try:
-        limits.check()
+        limits.check_limits()
     except ValueError as error:
-        parser().error(str(error))
+        app_parser().error(str(error))
     return options

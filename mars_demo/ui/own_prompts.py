@@ -17,10 +17,10 @@ from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
-from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Outcome, Point, Setting
+from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Graded, Point, Setting
 from mars_demo.evaluation.sweep import grid, outcome
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.ui.racing import decode, race
+from mars_demo.ui.racing import decode_for_visitor, race
 
 NAME, TITLE = "own", "your prompts"
 MOST = 50  # prompts
@@ -64,7 +64,7 @@ def parse(text: str) -> dict[int, Prompt]:
             values = _object(line) if has_objects else {"prompt": line}
             if values is None:
                 raise ValueError("This is not a JSON object, but the first line is.")
-            prompts[number] = fields.checked(Prompt, values)
+            prompts[number] = fields.validated(Prompt, values)
             refuse_long(prompts[number].prompt)
     return prompts
 
@@ -89,7 +89,7 @@ def _named(line: int) -> Iterator[None]:
 # ------------------------------------------------------------------------------------- the results
 
 
-def verdict(frontier: Frontier) -> str:
+def own_verdict(frontier: Frontier) -> str:
     """Return the speed and the equal answers of the judged setting in a sentence; "" without any."""
     if (point := frontier.find(JUDGED)) is None:
         return ""
@@ -123,14 +123,16 @@ def races(checkpoint: Checkpoint, prompts: dict[int, Prompt]) -> Iterator[tuple[
             prepare(checkpoint, [user(one.prompt)], AR.request(MAX_NEW_TOKENS).fitted(checkpoint))
     frontier = Frontier(checkpoint.name, NAME, TITLE, 1, results.machine(checkpoint), ())
     message = "Measuring."
-    outcomes: dict[Setting, list[Outcome]] = {setting: [] for setting in settings}
+    outcomes: dict[Setting, list[Graded]] = {setting: [] for setting in settings}
     warm_up = next(iter(prompts.values())).prompt
     for setting in settings:  # the first forwards are slower
         yield frontier, message
-        decode(checkpoint, warm_up, setting.request(WARM_TOKENS)).finish()
+        decode_for_visitor(checkpoint, warm_up, setting.request(WARM_TOKENS)).finish()
     for number, prompt in enumerate(prompts.values()):
         requests = {setting: setting.request(MAX_NEW_TOKENS) for setting in settings}
-        runs = {key: decode(checkpoint, prompt.prompt, request) for key, request in requests.items()}
+        runs = {
+            key: decode_for_visitor(checkpoint, prompt.prompt, request) for key, request in requests.items()
+        }
         for _ in race(runs):
             yield frontier, message
         for setting, run in runs.items():

@@ -36,7 +36,7 @@ def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:
     return figure.add_hline(base["Avg"], line_dash="dot", annotation_text="AR SFT", **_BELOW)
 
 
-def costs(measured: Mapping[str, Sequence[Sequence[float]]]) -> go.Figure:
+def plot_costs(measured: Mapping[str, Sequence[Sequence[float]]]) -> go.Figure:
     """Plot the cost of a forward by its number of positions, relative to a forward with one position.
 
     measured: the points of each curve by its name; a point is k and milliseconds per forward.
@@ -50,7 +50,7 @@ def costs(measured: Mapping[str, Sequence[Sequence[float]]]) -> go.Figure:
     return figure.add_hline(1, line_dash="dot", annotation_text=limit, **_BELOW)
 
 
-def curves(named: Mapping[str, Sequence[Sequence[float]]]) -> go.Figure:
+def plot_curves(named: Mapping[str, Sequence[Sequence[float]]]) -> go.Figure:
     """Plot accuracy against tokens per forward, a line per name, from points of τ and both."""
     x = "tokens per forward"
     rows = [
@@ -61,7 +61,7 @@ def curves(named: Mapping[str, Sequence[Sequence[float]]]) -> go.Figure:
     return _by_tau(rows, x).update_xaxes(rangemode="tozero").update_yaxes(range=(0, 1.05))
 
 
-def sweep(frontier: Frontier, across: str) -> go.Figure:
+def plot_sweep(frontier: Frontier, across: str) -> go.Figure:
     """Plot accuracy against a column of a sweep, with intervals over prompts; hover shows all columns."""
     rows = []
     for point in frontier.points:

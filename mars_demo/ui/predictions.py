@@ -4,8 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from mars_demo.core.trace import Run
-from mars_demo.decoding.prediction import Prediction
-from mars_demo.decoding.prediction import prediction as predicted
+from mars_demo.decoding.prediction import Prediction, predict
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.stage import read_one
@@ -25,4 +24,4 @@ def prediction(request: Any) -> dict[str, Any]:
 
 @on_gpu(lambda run, at: seconds(1))
 def _prediction(run: Run, at: int) -> Prediction:
-    return predicted(MODELS.load(run.settings.model), run, at)
+    return predict(MODELS.load(run.settings.model), run, at)

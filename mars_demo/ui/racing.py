@@ -59,13 +59,13 @@ def _raced(prompt, model, modes, generation: Generation, knobs: Knobs):
 
     def run(mode: str) -> Run:
         request = generation.narrowed(mode, lambda: knobs.tau, checkpoint.block_size)
-        return decode(checkpoint, prompt, request)
+        return decode_for_visitor(checkpoint, prompt, request)
 
     runs = {mode: run(mode) for mode in lanes(checkpoint.modes, modes)}
     yield from streamed(runs, knobs, paced(checkpoint, knobs))
 
 
-def decode(checkpoint: Checkpoint, prompt: str, request: Request) -> Run:
+def decode_for_visitor(checkpoint: Checkpoint, prompt: str, request: Request) -> Run:
     """Return a run that has not begun; its windows adapt to the costs of forwards, unless one is given.
 
     Raises:

@@ -5,7 +5,7 @@ import contextlib
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.decoding.request import Request
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.racing import decode
+from mars_demo.ui.racing import decode_for_visitor
 
 WARM_TOKENS = 8
 
@@ -16,5 +16,5 @@ def warm_up() -> None:
         with contextlib.suppress(ValueError):  # the page shows the error
             checkpoint = MODELS.load()
             for mode in {"ar", "mars"}.intersection(checkpoint.modes):
-                decode(checkpoint, "Hello", Request(mode, max_new_tokens=WARM_TOKENS)).finish()
+                decode_for_visitor(checkpoint, "Hello", Request(mode, max_new_tokens=WARM_TOKENS)).finish()
         MODELS.load_all()

@@ -39,7 +39,7 @@ def accept(
     return tokens, list(own[count + 1 : count + 1 + most])
 
 
-def paced(drafts: int, waited: int, requests: int, most: int) -> tuple[int, int]:
+def next_drafts(drafts: int, waited: int, requests: int, most: int) -> tuple[int, int]:
     """Return the masks of a lossless request's next forward, and its forwards without drafts so far.
 
     drafts: the drafts of the next forward, or if they are fewer those accepted in this one.

@@ -66,7 +66,7 @@ class Arguments(NamedTuple):
         return high - (high - low) * min(1.0, load)
 
 
-def read(extra: Mapping[str, Any] | None, server: Server) -> Arguments:
+def read_arguments(extra: Mapping[str, Any] | None, server: Server) -> Arguments:
     """Check `tau`, `masks` and `criterion` of a request.
 
     Raises:
@@ -93,7 +93,7 @@ def arguments_of(params, server: Server) -> Arguments:
     Wrong ones, which HTTP rejects, mean AR here, since an error would end the engine.
     """
     try:
-        arguments = read(params.extra_args, server)
+        arguments = read_arguments(params.extra_args, server)
     except ValueError:
         return Arguments(None, 0)
     plain = params.repetition_penalty == 1 and not any(getattr(params, name, None) for name in ONE_BY_ONE)

@@ -4,10 +4,10 @@ import json
 
 from starlette.responses import JSONResponse
 
-from mars_demo.vllm.arguments import Server, read
+from mars_demo.vllm.arguments import Server, read_arguments
 
 
-async def checked(request, call_next):
+async def checked_request(request, call_next):
     """Pass on requests whose `vllm_xargs` are right, and those that vLLM itself must reject."""
     try:
         body = json.loads(await request.body() or "{}")
@@ -15,7 +15,7 @@ async def checked(request, call_next):
     except (ValueError, RecursionError):  # not JSON, or too deep
         extra = None
     try:
-        read(extra if isinstance(extra, dict) else None, Server.of(request.app.state.vllm_config))
+        read_arguments(extra if isinstance(extra, dict) else None, Server.of(request.app.state.vllm_config))
     except ValueError as error:
         details = {"message": str(error), "type": "BadRequestError", "param": "vllm_xargs", "code": 400}
         return JSONResponse({"error": details}, 400)

@@ -1,6 +1,6 @@
 """The proposer: the drafts and masks of the next forward, as vLLM's speculative tokens."""
 
-from mars_demo.vllm.accepting import paced
+from mars_demo.vllm.accepting import next_drafts
 from mars_demo.vllm.arguments import Server, arguments_of, room
 
 
@@ -32,7 +32,7 @@ class MarsProposer:
         if not arguments.paced or self.server.padded:
             return arguments.masks
         most = min(arguments.masks, max(1, self.server.shared // requests))
-        masks, self.waited[name] = paced(drafts, self.waited.get(name, 0), requests, most)
+        masks, self.waited[name] = next_drafts(drafts, self.waited.get(name, 0), requests, most)
         return masks
 
     def _spec(self, request, drafts: list[int], masks: int) -> list[int]:

@@ -128,6 +128,5 @@ class MarsRejectionSampler(RejectionSampler):
 
 
 def _ends(request, tokens: list[int]) -> bool:
-    """Return whether an answer certainly ends with or within its next tokens."""
     params, left = request.sampling_params, room(request.sampling_params, len(request.output_token_ids))
     return len(tokens) > left or not params.all_stop_token_ids.isdisjoint(tokens)

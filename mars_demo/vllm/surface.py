@@ -32,7 +32,7 @@ METHODS = {  # that the plugin calls or replaces, and their parameters
 RUNNER = ("input_batch", "rejection_sampler", "requests", "sampler", "speculative_config")
 
 
-def check(config, runner) -> None:
+def check_surface(config, runner) -> None:
     """Check that this vLLM has what the plugin uses, with settings that it supports.
 
     Raises:

@@ -1,7 +1,7 @@
 """The worker: vLLM's own, with the samplers of MARS."""
 
 from mars_demo.vllm.sampler import MarsRejectionSampler, MarsSampler
-from mars_demo.vllm.surface import Worker, check
+from mars_demo.vllm.surface import Worker, check_surface
 
 
 class MarsWorker(Worker):
@@ -10,7 +10,7 @@ class MarsWorker(Worker):
     def init_device(self) -> None:
         """Replace the samplers of the model runner."""
         super().init_device()
-        check(self.vllm_config, self.model_runner)
+        check_surface(self.vllm_config, self.model_runner)
         runner = self.model_runner
         if hasattr(runner, "drafter"):  # only on the last rank of a pipeline
             runner.sampler = MarsSampler(runner, runner.drafter.server)

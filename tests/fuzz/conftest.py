@@ -20,7 +20,7 @@ from mars_demo.ui.page import LOOK, build
 
 @pytest.fixture(scope="package")
 def app():
-    MODELS.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
+    MODELS.serve(options.read_options(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
     demo = build()
     demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
     # Without costs, windows do not depend on the load of the machine.

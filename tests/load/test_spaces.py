@@ -12,7 +12,7 @@ from gradio_client import Client
 
 from mars_demo.core.assets import ASSETS
 from mars_demo.core.trace import Run
-from mars_demo.static.space import Space, write
+from mars_demo.static.space import Space, write_space
 
 TESTS = Path(__file__).parents[1]
 PROMPT = "Which city is the capital of Latvia?"
@@ -25,7 +25,7 @@ def python(tmp_path_factory) -> str:
     If the index of CPU builds cannot be reached, pip uses the other index.
     """
     place = tmp_path_factory.mktemp("runner")
-    write(Space("cpu-basic", only=True), place / "space")
+    write_space(Space("cpu-basic", only=True), place / "space")
     subprocess.run([sys.executable, "-m", "venv", place / "venv"], check=True)
     python = str(place / "venv" / "bin" / "python")
     pip = [python, "-m", "pip", "install", "--quiet", "--no-compile", "--retries", "0", "--timeout", "10"]
@@ -58,7 +58,7 @@ def test_a_space_starts_and_answers_on_each_hardware(python, tmp_path):
     }
     for hardware, (space, default, more) in spaces.items():
         folder = tmp_path / hardware
-        write(space, folder)
+        write_space(space, folder)
         environment = settings(folder) | more
         with started("app.py", python=python, folder=folder, environment=environment) as child:
             client = Client(child.wait_for_url(), verbose=False, httpx_kwargs={"timeout": GUARD})

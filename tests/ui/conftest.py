@@ -25,7 +25,7 @@ expect.set_options(timeout=HANG_GUARD)
 @pytest.fixture(scope="session")
 def demo():
     """Run an app that serves only the tiny models, which answer in milliseconds, as on a lent GPU."""
-    MODELS.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
+    MODELS.serve(options.read_options(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(race_settings, "WATCH", False)
         served = build()

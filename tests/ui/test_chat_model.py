@@ -22,7 +22,7 @@ KEYS = ("prompt", "modes", "tau")
 @pytest.fixture
 def serve():
     """Serve models as `app.py` does with these arguments."""
-    return lambda *arguments: MODELS.serve(options.read(arguments, {}))
+    return lambda *arguments: MODELS.serve(options.read_options(arguments, {}))
 
 
 def request(**query):
@@ -45,9 +45,9 @@ def test_models_are_set_by_options_or_by_the_environment(serve):
     assert MODELS.names() == ["mars-tiny", "owner/name", CHAT, "ar-tiny"]
     serve("--model", "mars-tiny", "--only")
     assert MODELS.names() == ["mars-tiny"]
-    named = options.read(["--only"], {"MARS_DEMO_MODELS": "owner/name, ar-tiny,"})
+    named = options.read_options(["--only"], {"MARS_DEMO_MODELS": "owner/name, ar-tiny,"})
     assert named.models == ["owner/name", "ar-tiny"] and named.only
-    assert options.read(["--model", "x"], {"MARS_DEMO_MODELS": "y"}).models == ["x"]
+    assert options.read_options(["--model", "x"], {"MARS_DEMO_MODELS": "y"}).models == ["x"]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_models_are_set_by_options_or_by_the_environment(serve):
 )
 def test_wrong_options_get_one_line(capsys, arguments, named):
     with pytest.raises(SystemExit, match="2"):
-        options.read(arguments, {})
+        options.read_options(arguments, {})
     message = capsys.readouterr().err
     assert named in message and message.startswith("app.py: ") and message.count("\n") == 1
 

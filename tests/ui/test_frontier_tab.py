@@ -11,7 +11,7 @@ from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier, Setting
 from mars_demo.evaluation.sweep import first_difference
 
-RECORDED = results.read("frontier.json")
+RECORDED = results.read_results("frontier.json")
 SWEPT = Frontier.read(next(one for one in RECORDED["sweeps"] if one["model"] == "mars-tiny"))
 LOW = Setting("mars", "probability", 0.8)
 

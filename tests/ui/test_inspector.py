@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from records import recorded
 
 from mars_demo.core.modes import MODES
-from mars_demo.decoding.prediction import prediction
+from mars_demo.decoding.prediction import predict
 from mars_demo.show import recordings
 
 RUN = "too-low"  # a recorded run of mars-tiny at τ = 0.5
@@ -43,7 +43,7 @@ def test_the_inspector_shows_earlier_guesses_and_the_ar_probability(visit, mars_
     at = len(ids) - 2  # after the first difference, only the model knows
     inspect(page, "mars", at)
     page.locator('[data-do="prediction"]').click()
-    share = int(prediction(mars_tiny, run, at).probability * 1e4) / 100
+    share = int(predict(mars_tiny, run, at).probability * 1e4) / 100
     expect(page.locator(".prediction p")).to_have_text(says(f"{share:.2f}%"))
     expect(page.locator(".prediction li")).to_have_count(5)
     inspect(page, "mars", 2)  # before it, the other lane has the same text

@@ -162,7 +162,7 @@ def test_sliders_show_the_speed_up_by_measured_costs(open_chapter):
             measured = paper_tables.OURS["speeds"][entry["file"]]
             expect(row.locator("td").first).to_have_text(entry["title"])
             expect(row.locator("td").last).to_have_text(tables.speed_up(measured, positions, tokens)[1])
-    expect(page.locator("#lesson-numbers")).to_contain_text(results.read("speed.json")["machine"])
+    expect(page.locator("#lesson-numbers")).to_contain_text(results.read_results("speed.json")["machine"])
 
 
 @pytest.mark.full

@@ -514,4 +514,4 @@ def test_libraries_that_npm_rejects_are_not_used(tmp_path, monkeypatch):
     npm.write_text("#!/bin/sh\nexit 1\n")
     npm.chmod(0o755)
     with pytest.raises(runtime.MissingLibraries, match="npm could not fetch"):
-        runtime.fetch(tmp_path)
+        runtime.fetch_libraries(tmp_path)

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from records import recorded
 
 from mars_demo.ui.mask_settings import SENTENCE
-from mars_demo.ui.masks import KINDS, Sentence, draw
+from mars_demo.ui.masks import KINDS, Sentence, draw_mask
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_picture_follows_its_controls_and_describes_its_cells(open_tab, tokeni
     shortened = Sentence(ids, tokenizer.mask_token_id, str, prompt=4, new=2, block_size=block)
     for kind in (*KINDS, "linear"):
         choose_kind(page, kind)
-        picture = draw(kind, shortened)
+        picture = draw_mask(kind, shortened)
         has_size(page, len(picture.rows), len(picture.columns))
         named = [region for region in picture.regions if not region.is_empty]
         expect(page.locator("#grid .region")).to_have_count(len(named))

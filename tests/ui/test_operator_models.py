@@ -26,7 +26,7 @@ def folders(tmp_path_factory, tokenizer, mars_tiny):
     model = random_model("qwen2", tokenizer, context=512)
     save_checkpoint(model, tokenizer, parent / PLAIN, block_size=None)
     publish(parent / PUBLISHED, model, tokenizer, licence="<img src=x onerror=alert(1)> ${1+1}")
-    [quantized] = q8_0.write(mars_tiny, parent / "quantized")
+    [quantized] = q8_0.write_q8_0(mars_tiny, parent / "quantized")
     quantized.rename(parent / "quantized" / PACKED)
     shutil.copytree(parent / PLAIN, parent / BROKEN)
     (parent / BROKEN / "model.safetensors").write_bytes(b"no weights")

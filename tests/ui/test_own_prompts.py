@@ -97,7 +97,7 @@ def test_figures_are_those_of_races(mars_tiny):
         assert [one.right for one in point.outcomes] == [runs[0].text == right, False, None]
         assert row["accuracy"].startswith("50" if runs[0].text == right else "0")
         if point.setting == JUDGED:
-            verdict = own_prompts.verdict(frontier)
+            verdict = own_prompts.own_verdict(frontier)
             assert f"{equal} of 3 answers" in verdict and faster in verdict
             wide = [decode(mars_tiny, text, request).finish() for text in texts]
             assert sum(run.forwards for run in runs) > sum(run.forwards for run in wide)

@@ -61,7 +61,10 @@ def finished(page: Page, steps: int) -> None:
 
 def record() -> list[dict]:
     """Return the recorded training that the page opens with."""
-    return [json.loads(line) for line in trainings.recording(trainings.index()[0]["id"]).splitlines()]
+    return [
+        json.loads(line)
+        for line in trainings.training_recording(trainings.training_index()[0]["id"]).splitlines()
+    ]
 
 
 def text_of(answer: dict) -> str:
@@ -193,10 +196,10 @@ def test_a_space_can_limit_steps_or_disable_training(monkeypatch, limit):
     monkeypatch.setenv("MARS_DEMO_TRAIN_STEPS", str(limit))
     recipe = ["mars", 8, 1, "code", limit + 1, 1e-3]
     with pytest.raises(ValueError, match=f"{limit}" if limit else None):
-        trainings.settings(*recipe, seed=0)
+        trainings.training_settings(*recipe, seed=0)
     if limit:
         recipe[4] = limit
-        assert trainings.settings(*recipe, seed=0)["max_steps"] == limit
+        assert trainings.training_settings(*recipe, seed=0)["max_steps"] == limit
 
 
 @pytest.mark.full

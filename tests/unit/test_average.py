@@ -49,5 +49,5 @@ def test_other_shapes_and_shares_are_rejected(tmp_path, tokenizer):
         ([("mars-tiny", math.nan)], "not nan"),
     ):
         with pytest.raises(ValueError, match=fact):
-            average.write(shares, tmp_path / "average")
+            average.write_average(shares, tmp_path / "average")
     assert not (tmp_path / "average").exists()

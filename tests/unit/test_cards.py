@@ -52,7 +52,7 @@ def test_a_trained_model_has_a_card_that_the_hub_accepts(tmp_path, folder, mars_
     base = base_with(tmp_path / "base", mars_tiny, "owner/base", front)
     save_checkpoint(mars_tiny.model, mars_tiny.tokenizer, folder, mars_tiny.block_size)
     data = f"tasks+owner/talks+{tmp_path / 'mine.jsonl'}"
-    card.record(folder, base, {"objective": "mars", "data": data, "seed": 3})
+    card.write_recipe(folder, base, {"objective": "mars", "data": data, "seed": 3})
     found = read(folder)
     fields = found.data.to_dict()
     assert fields == {
@@ -61,7 +61,7 @@ def test_a_trained_model_has_a_card_that_the_hub_accepts(tmp_path, folder, mars_
         "license_name": "research", "pipeline_tag": "text-generation", "tags": ["custom_generate", "mars"],
     }  # fmt: skip
     assert LINK in found.text and "| seed" in found.text
-    card.write(folder)  # again, as after an evaluation
+    card.write_model_card(folder)  # again, as after an evaluation
     assert read(folder).content == found.content
 
     # The hub rejects a card whose base is a path; a base trained from one of the hub passes it on.
@@ -69,7 +69,7 @@ def test_a_trained_model_has_a_card_that_the_hub_accepts(tmp_path, folder, mars_
     for front, expected in (fronts | {"license: 2026-01-01": None}).items():
         source = tmp_path / f"base {front.replace('/', ' ')}"
         base = base_with(source, mars_tiny, str(source), front)
-        card.record(folder, base, {"objective": "ar", "data": "skills"})
+        card.write_recipe(folder, base, {"objective": "ar", "data": "skills"})
         found = read(folder)
         assert found.data.base_model == expected and found.data.datasets is None
         assert LINK not in found.text and "mars" not in found.data.tags

@@ -27,7 +27,7 @@ def test_greedy_answers_equal_transformers(mars_tiny):
     texts = mars_tiny.tokenizer.batch_decode(answers, skip_special_tokens=True)
     expected = [(text, ids[-1] in mars_tiny.end_ids) for text, ids in zip(texts, answers)]
     assert mars_tiny.model.dtype == torch.float32 and {ended for _, ended in expected} == {True, False}
-    assert distillation.generate(mars_tiny, encoded, 48, batch=3) == expected
+    assert distillation.continuations(mars_tiny, encoded, 48, batch=3) == expected
 
 
 @pytest.mark.full
@@ -59,10 +59,10 @@ def test_a_prompt_is_answered_once_whatever_its_case_and_spaces(mars_tiny):
 def test_a_truncated_file_is_continued(tmp_path, mars_tiny):
     path = tmp_path / "self.jsonl"
     for count in (3, 5, 5):
-        distillation.write(path, mars_tiny, prompts(8), count, batch=2)
+        distillation.write_answers(path, mars_tiny, prompts(8), count, batch=2)
         assert len(path.read_text().splitlines()) == count
         path.write_text(path.read_text() + '{"messages": [{"role": "us')  # truncated while being written
-    distillation.write(path, mars_tiny, [], 5)
+    distillation.write_answers(path, mars_tiny, [], 5)
     answered = [json.loads(line)["messages"][0]["content"] for line in path.read_text().splitlines()]
     assert len(set(answered)) == 5
 
@@ -80,8 +80,8 @@ def test_prompts_come_from_text_and_jsonl_files(tmp_path):
 
 def test_held_out_prompts_are_avoided(tmp_path, mars_tiny):
     held_out, rest = tmp_path / "held-out.jsonl", tmp_path / "train.jsonl"
-    distillation.write(held_out, mars_tiny, prompts(3), 3)
-    distillation.write(rest, mars_tiny, prompts(6), 6, avoid=held_out)
+    distillation.write_answers(held_out, mars_tiny, prompts(3), 3)
+    distillation.write_answers(rest, mars_tiny, prompts(6), 6, avoid=held_out)
     answered = [
         {json.loads(line)["messages"][0]["content"] for line in path.read_text().splitlines()}
         for path in (held_out, rest)

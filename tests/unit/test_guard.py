@@ -104,14 +104,14 @@ def test_a_picture_of_a_forward_is_bounded(mars_tiny):
 
 
 def test_bad_limits_are_refused_at_the_start(monkeypatch):
-    limits.check()
+    limits.check_limits()
     monkeypatch.setenv("MARS_DEMO_ANSWER", "256")
-    limits.check()
+    limits.check_limits()
     assert LIMITS.answer == 256
     for wrong in ("255", "-1", "1e9", "²", "many"):
         monkeypatch.setenv("MARS_DEMO_ANSWER", wrong)
         with pytest.raises(ValueError, match="MARS_DEMO_ANSWER.*256"):
-            limits.check()
+            limits.check_limits()
 
 
 @pytest.mark.full

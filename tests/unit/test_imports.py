@@ -171,6 +171,18 @@ def test_gradio_and_plotly_are_imported_only_in_the_top_layers():
     ] == []
 
 
+def test_a_public_name_stands_in_one_module():
+    """Interfaces are exceptions: several modules have the same function, each for its own kind."""
+    interfaces = {"build", "follow_up", "generate", "grade", "make", "register", "run", "strategy"}
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    places = {}
+    for module, path in modules().items():
+        for node in parsed(path).body:
+            if isinstance(node, kinds) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(module)
+    assert {name: homes for name, homes in places.items() if homes[1:] and name not in interfaces} == {}
+
+
 def test_the_commands_start_without_torch():
     """Import the commands in a new process; `python -X importtime` shows the import at fault."""
     program = "import importlib, sys; [*map(importlib.import_module, sys.argv[1:])]; print(*sys.modules)"

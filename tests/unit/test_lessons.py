@@ -33,7 +33,7 @@ def runs(option: dict) -> dict[str, Run]:
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter["id"])
 def test_a_chapter_is_short_and_shows_its_figure(chapter):
     assert len(chapter["text"].split()) <= LONGEST
-    assert any(update["visible"] for update in figures.figure(chapter).values())
+    assert any(update["visible"] for update in figures.lesson_figure(chapter).values())
 
 
 def test_every_chapter_has_its_place():
@@ -119,7 +119,7 @@ def test_lossless_is_the_fine_tuned_model_and_not_its_base(ar_tiny, mars_tiny):
 
 
 def test_the_first_mask_stands_at_the_first_token_of_the_answer():
-    drawn = json_of(figures.grid(ELEMENTS["two-streams"])["grid"])
+    drawn = json_of(figures.lesson_grid(ELEMENTS["two-streams"])["grid"])
     clean = [row for row in drawn["rows"] if row["stream"] == "clean"]
     masks = [row for row in drawn["rows"] if row["stream"] == "noisy"]
     first = next(row for row in clean if row["target"])
@@ -133,7 +133,9 @@ def test_what_confident_masks_cost():
     accepted = (step.slots[: step.accepted] for step in run.passes)
     twice = next(slots[1:] for slots in accepted if [slot.text for slot in slots[1:]] == [" received"] * 2)
     said = [f"*{slot.text.strip()}* ({slot.score:.3f})" for slot in twice]
-    [sweep] = [one for one in results.read("frontier.json")["sweeps"] if one["model"] != "mars-tiny"]
+    [sweep] = [
+        one for one in results.read_results("frontier.json")["sweeps"] if one["model"] != "mars-tiny"
+    ]
     points = [p for p in Frontier.read(sweep).points if p.setting.criterion in (None, "probability")]
     said += [f"{100 * point.accuracy:.1f}%" for point in points]
     said += [f"changes {len(point.different)}" for point in points if point.different]
@@ -185,20 +187,20 @@ def test_a_speed_up_counts_the_prompt_in_both():
 
 @pytest.mark.full
 def test_the_lesson_on_cost_begins_with_a_measured_method():
-    shown = figures.figure(next(chapter for chapter in CHAPTERS if chapter["id"] == "cost"))
+    shown = figures.lesson_figure(next(chapter for chapter in CHAPTERS if chapter["id"] == "cost"))
     measured, method = MEASURED[0]
     assert (
         f"{shown['positions']['value']}"
         == f"{float(measured['rows'][method]['positions per forward']):.0f}"
     )
     for entry in ELEMENTS["cost"]["speeds"]:
-        timed = results.read(entry["file"])
+        timed = results.read_results(entry["file"])
         assert entry["title"] == ", ".join(timed["machine"].split(", ")[:2])
         assert timed["machine"] in shown["numbers"]["value"]
 
 
 def test_the_trends_beside_the_paper():
-    rows = results.read("paper.json")["rows"]
+    rows = results.read_results("paper.json")["rows"]
 
     def accuracy(method: str, decoding: str = "ar") -> float:
         chosen = [row["accuracy"] for row in rows if (row["method"], row["decoding"]) == (method, decoding)]

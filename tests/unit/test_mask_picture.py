@@ -23,11 +23,11 @@ def name(token: int) -> str:
 
 def training(kind, ids, prompt, block_size, seed=None):
     sentence = Sentence(ids, MASK, name, prompt=prompt, block_size=block_size, seed=seed)
-    return masks.draw(kind, sentence)
+    return masks.draw_mask(kind, sentence)
 
 
 def inference(kind, ids, new, count):
-    return masks.draw(kind, Sentence(ids, MASK, name, new=new, block_size=count))
+    return masks.draw_mask(kind, Sentence(ids, MASK, name, new=new, block_size=count))
 
 
 def test_the_training_mask_follows_the_rule():

@@ -18,7 +18,7 @@ from mars_demo.training import corpus, head
 from mars_demo.training.attention import FLEX, SDPA
 from mars_demo.training.batch import batch_of
 from mars_demo.training.blocks import SIZE, block_mask
-from mars_demo.training.corpus import Conversation
+from mars_demo.training.corpus import TokenizedConversation
 from mars_demo.training.head import Teacher, in_parts
 from mars_demo.training.objective import Objective, Reference
 from mars_demo.training.two_streams import IGNORE, ar
@@ -113,11 +113,11 @@ def test_block_phase_varies_between_answers():
     assert second == set(range(5, 13))  # the first block starts at position 4 and has 1 to 8 masks
 
 
-def turns() -> Conversation:
+def turns() -> TokenizedConversation:
     """Return two questions with answers; another question follows the second answer."""
     rng = random.Random(4)
     response = [False] * 3 + [True] * 5 + [False] * 4 + [True] * 6 + [False] * 2
-    return Conversation([rng.randrange(10, 300) for _ in response], response)
+    return TokenizedConversation([rng.randrange(10, 300) for _ in response], response)
 
 
 def test_each_answer_of_a_conversation_has_its_own_blocks():
@@ -318,8 +318,8 @@ def test_a_conversation_is_own_if_all_of_its_answers_are(tokenizer, marks, own):
 LENGTHS = [(40, 300), (9, 12), (400, 131), (1, 3)]  # (prompt, answer) lengths
 
 
-def conversations() -> list[Conversation]:
-    return [Conversation([7] * (p + a), [False] * p + [True] * a) for p, a in LENGTHS]
+def conversations() -> list[TokenizedConversation]:
+    return [TokenizedConversation([7] * (p + a), [False] * p + [True] * a) for p, a in LENGTHS]
 
 
 BATCHES = {

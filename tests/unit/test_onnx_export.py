@@ -94,7 +94,7 @@ def decoder_of(model, bits: int):
 
 @pytest.mark.parametrize("bits", (32, 8))
 def test_logits_are_those_of_the_app_up_to_the_end_of_the_context(checkpoint, bits, tmp_path):
-    onnx_model.write(checkpoint, tmp_path / "exported", bits)
+    onnx_model.write_onnx(checkpoint, tmp_path / "exported", bits)
     exported = onnx_model.ExportedModel(tmp_path / "exported" / "model.onnx")
     engine, rng, equal = Engine(decoder_of(checkpoint.model, bits)), random.Random(bits), []
     while room := CONTEXT - engine.length:
@@ -116,7 +116,7 @@ def test_logits_are_those_of_the_app_up_to_the_end_of_the_context(checkpoint, bi
 
 def test_a_model_without_a_template_gets_raw_prompts(checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint.tokenizer, "chat_template", None)
-    onnx_model.write(checkpoint, tmp_path / "raw", 32)
+    onnx_model.write_onnx(checkpoint, tmp_path / "raw", 32)
     described = json.loads((tmp_path / "raw" / "decoder.json").read_text("utf-8"))
     assert described["raw"] and described["before"] == described["after"] == ""
 
@@ -127,8 +127,8 @@ def test_refusals_leave_no_folder(folder, checkpoint, tmp_path, tokenizer, monke
     output = tmp_path / "exported"
     narrow = wrap("narrow", random_model("llama", tokenizer, head_dim=8), tokenizer)
     with pytest.raises(ValueError, match="narrow cannot be exported: its heads are 8 wide"):
-        onnx_model.write(narrow, output, 32)
+        onnx_model.write_onnx(narrow, output, 32)
     monkeypatch.setattr(onnx_model, "TOLERANCE", {8: 0})
     with pytest.raises(ValueError, match="does not compute the logits"):
-        onnx_model.write(checkpoint, output, 8)
+        onnx_model.write_onnx(checkpoint, output, 8)
     assert [*tmp_path.iterdir()] == []

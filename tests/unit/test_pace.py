@@ -67,7 +67,7 @@ def test_expected_speeds_equal_an_enumeration_of_all_outcomes(costs, rate, slots
         again = count < masks  # a forward without drafts follows
         cycle += probability * (count + 1 + again)
         cycle_ms += probability * (cost(1 + 2 * masks) + again * cost(1 + masks))
-    assert pace.window(slots, rate, cost) == pytest.approx(tokens / ms)
+    assert pace.window_gain(slots, rate, cost) == pytest.approx(tokens / ms)
     assert pace.grouped(slots, rate, cost) == pytest.approx(tokens / grouped)
     assert pace.linear(slots, rate, cost) == pytest.approx(cycle / cycle_ms)
 

@@ -47,7 +47,7 @@ def test_the_curves_of_tau_agree_with_the_tables():
     taus = [tau for tau, *_ in curves["paper, 7B, GSM8K, B = 8"]]
     assert taus == [1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5]
     assert curves["paper, 0.5B, GSM8K, B = 8"][-1] == (0.5, 0.105, 2.75)
-    sweeps = results.read("frontier.json")["sweeps"]
+    sweeps = results.read_results("frontier.json")["sweeps"]
     sweep = Frontier.read(next(one for one in sweeps if one["model"] == "mars-tiny"))
     examples = tasks.mixed(40)
     assert sweep.prompts == tuple(example.prompt for example in examples)

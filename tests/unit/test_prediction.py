@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.prediction import prediction
+from mars_demo.decoding.prediction import predict
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt
 from mars_demo.ui import predictions
@@ -19,7 +19,7 @@ def test_the_ar_prediction_is_the_distribution_of_the_model(random_checkpoint):
         logits = random_checkpoint.model(torch.tensor([ids + run.token_ids])).logits[0].double()
     for at, token in enumerate(run.token_ids):
         p = logits[len(ids) + at - 1].softmax(-1)
-        ar = prediction(random_checkpoint, run, at)
+        ar = predict(random_checkpoint, run, at)
         assert ar.probability == pytest.approx(p[token].item(), rel=1e-4)
         assert ar.rank == 1 + (p > p[token]).sum()
         best = p.topk(5)

@@ -44,7 +44,7 @@ def source(saved):
 @pytest.fixture
 def folder(source, tmp_path):
     """Return a folder with the checkpoint in one file."""
-    q8_0.write(source, tmp_path / "quantized")
+    q8_0.write_q8_0(source, tmp_path / "quantized")
     return tmp_path / "quantized"
 
 
@@ -64,7 +64,7 @@ def test_weights_are_read_back_within_half_a_step(source, folder):
 
 def test_rounded_weights_are_written_unchanged(folder, tmp_path):
     again = tmp_path / "again"
-    q8_0.write(load_checkpoint(str(folder), device="cpu", dtype=torch.float32), again)
+    q8_0.write_q8_0(load_checkpoint(str(folder), device="cpu", dtype=torch.float32), again)
     torch.testing.assert_close(weights(again), weights(folder), rtol=0, atol=0)
 
 
@@ -90,7 +90,7 @@ def test_transformers_reads_weights_and_tokenizer_as_we_do(source, folder):
 def test_other_types_are_read_as_transformers_reads_them(tokenizer, tmp_path, architecture, head):
     plain = tmp_path / "plain"
     save_checkpoint(random_model(architecture, tokenizer, head_dim=head), tokenizer, plain, block_size=8)
-    [file] = q8_0.write(load_checkpoint(str(plain), device="cpu"), tmp_path / "quantized")
+    [file] = q8_0.write_q8_0(load_checkpoint(str(plain), device="cpu"), tmp_path / "quantized")
     theirs = AutoModelForCausalLM.from_pretrained(
         file.parent, gguf_file=file.name, dtype=torch.float32, trust_remote_code=False
     )
@@ -98,7 +98,7 @@ def test_other_types_are_read_as_transformers_reads_them(tokenizer, tmp_path, ar
 
 
 def test_a_split_model_is_the_same_model(source, folder, tmp_path):
-    files = q8_0.write(source, tmp_path / "split", largest=60_000)
+    files = q8_0.write_q8_0(source, tmp_path / "split", largest=60_000)
     assert len(files) > 1 and all(f"-of-{len(files):05d}" in file.name for file in files)
     for name in (tmp_path / "split", files[-1]):
         torch.testing.assert_close(weights(name), weights(folder), rtol=0, atol=0)
@@ -116,7 +116,7 @@ def test_weights_are_those_of_the_formats_own_library(source, folder):
 
 def test_weights_go_to_a_device_tensor_by_tensor(source, folder, monkeypatch):
     """Count the dequantized tensors in host memory while reading to the device `meta`, which takes none."""
-    original, tensors, counts = gguf.Tensor.__getitem__, [], []
+    original, tensors, counts = gguf.GgufTensor.__getitem__, [], []
 
     def dequantized(stored, rows):
         tensor = original(stored, rows)
@@ -124,8 +124,8 @@ def test_weights_go_to_a_device_tensor_by_tensor(source, folder, monkeypatch):
         counts.append(sum(one() is not None for one in tensors))
         return tensor
 
-    monkeypatch.setattr(gguf.Tensor, "__getitem__", dequantized)
-    gguf.read(gguf_file(str(folder)), source.model.config, torch.float32, "meta")
+    monkeypatch.setattr(gguf.GgufTensor, "__getitem__", dequantized)
+    gguf.read_gguf(gguf_file(str(folder)), source.model.config, torch.float32, "meta")
     assert max(counts) <= 2 < len(counts)
 
 
@@ -153,7 +153,7 @@ def test_a_file_with_tensors_of_another_model_is_refused(source, folder):
 
     def refusal(trouble: str) -> None:
         with pytest.raises(ValueError, match=trouble):
-            gguf.read(file, config, torch.float32)
+            gguf.read_gguf(file, config, torch.float32)
 
     whole = file.read_bytes()
     for part in (whole[:5000], whole[:-500]):

@@ -220,7 +220,7 @@ def test_a_folder_is_quantized_while_it_is_read(tmp_path, mars_tiny, monkeypatch
     folder = shutil.copytree(ASSETS / "mars-tiny", tmp_path / "model")
     ids = torch.randint(0, 400, (20,), generator=torch.Generator().manual_seed(6)).tolist()
     expected = logits_in_parts(quantized_form(load_checkpoint(str(folder), "cpu").model), ids, 20)
-    original, rows, alive = safetensors_files.Tensor.__getitem__, [], []
+    original, rows, alive = safetensors_files.StoredTensor.__getitem__, [], []
 
     def read(tensor, part):
         value = original(tensor, part)
@@ -228,7 +228,7 @@ def test_a_folder_is_quantized_while_it_is_read(tmp_path, mars_tiny, monkeypatch
         alive.append(sum(one().numel() for one in rows if one() is not None))
         return value
 
-    monkeypatch.setattr(safetensors_files.Tensor, "__getitem__", read)
+    monkeypatch.setattr(safetensors_files.StoredTensor, "__getitem__", read)
     monkeypatch.setattr(weights, "_BLOCK", 1 << 16)
     checkpoint = load_checkpoint(str(folder), "cpu", "int8")
     assert torch.equal(logits_in_parts(checkpoint.decoder, ids, 20), expected)

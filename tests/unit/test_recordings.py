@@ -146,7 +146,7 @@ def test_modes_are_timed_in_turn_and_recorded_exactly(mars_tiny, monkeypatch):
         "modes": ["ar", "mars"],
         "tau": [[1, 0.95]],
     }
-    runs = read_runs(recorded_runs.record(entry).splitlines())
+    runs = read_runs(recorded_runs.record_run(entry).splitlines())
     assert modes == ["ar", "mars"] * (1 + recorded_runs.TIMES)  # one warm-up round
     for single in runs:
         again = original(mars_tiny, entry["prompt"], Request(single.settings.mode)).finish()

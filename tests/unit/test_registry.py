@@ -22,7 +22,7 @@ from mars_demo.models.facts import front_matter
 from mars_demo.models.load import load_checkpoint
 from mars_demo.ui.hosting import archive
 from mars_demo.ui.hosting.registry import MODELS, Caller, Registry, Trained
-from mars_demo.ui.racing import decode
+from mars_demo.ui.racing import decode_for_visitor
 
 
 @contextlib.contextmanager
@@ -49,7 +49,7 @@ def trained(tmp_path, mars_tiny) -> Callable[[], Trained]:
     """Return a function that keeps a model as after a training."""
     folder = tmp_path / "trained"
     shutil.copytree(ASSETS / "mars-tiny", folder)
-    card.record(folder, mars_tiny, {"objective": "mars", "data": "tasks"})
+    card.write_recipe(folder, mars_tiny, {"objective": "mars", "data": "tasks"})
     return lambda: MODELS.keep(MODELS.reserve(), folder, "cpu")
 
 
@@ -110,7 +110,7 @@ def test_a_process_acts_for_a_caller_with_their_model(trained):
 def test_a_deleted_model_leaves_no_weights_after_decoding(trained):
     model = trained()
     checkpoint = MODELS.load(model.name)
-    run = decode(checkpoint, "Sort 3, 1 and 2", Request("mars", max_new_tokens=4))
+    run = decode_for_visitor(checkpoint, "Sort 3, 1 and 2", Request("mars", max_new_tokens=4))
     next(run)
     weights = weakref.ref(checkpoint.model.get_input_embeddings().weight)
     MODELS.delete(model.name)

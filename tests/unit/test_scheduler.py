@@ -175,8 +175,8 @@ def test_failed_or_closed_work_is_no_longer_counted(kind):
 
 
 def test_the_app_measures_a_model_when_it_is_loaded():
-    MODELS.serve(options.read(["--only", "--model", "mars-tiny"]))
+    MODELS.serve(options.read_options(["--only", "--model", "mars-tiny"]))
     checkpoint = MODELS.load()
-    run = racing.decode(checkpoint, "Hello", Request(max_new_tokens=2))
+    run = racing.decode_for_visitor(checkpoint, "Hello", Request(max_new_tokens=2))
     assert run.settings.costs == checkpoint.costs
     assert all(ms > 0 for _, ms in checkpoint.costs)

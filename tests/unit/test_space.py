@@ -11,7 +11,7 @@ from PIL import Image
 
 from mars_demo import cli
 from mars_demo.core.assets import ASSETS
-from mars_demo.static.space import Space, card, described, write, write_card
+from mars_demo.static.space import Space, card, space_card_text, write_card, write_space
 
 HARDWARE = [flavour.value for flavour in SpaceHardware]
 
@@ -44,7 +44,7 @@ def test_the_command_writes_a_folder_with_card_code_and_models(folder, capsys):
 
 def test_a_card_has_the_fields_by_which_the_hub_shows_a_space(folder):
     space = Space("cpu-basic", repository="me/space")
-    write_card(folder, card(space), described(space), space.repository)
+    write_card(folder, card(space), space_card_text(space), space.repository)
     found = SpaceCard.load(folder / "README.md")
     data = found.data
     assert (data.sdk, data.app_file, data.license) == ("gradio", "app.py", "apache-2.0")
@@ -77,7 +77,7 @@ def test_models_of_the_hub_are_preloaded_and_local_ones_are_copied(folder, tmp_p
     (local / "modeling_mine.py").write_text("raise SystemExit")
     (local / "optimizer.bin").write_bytes(b"x")
     space = Space("t4-small", ["owner/name", str(local)], only=True)
-    write(space, folder)
+    write_space(space, folder)
     fields = front_matter(folder)
     assert fields["preload_from_hub"] == fields["models"] == ["owner/name"]
     assert (fields["license"], fields["startup_duration_timeout"]) == ("other", "30m")

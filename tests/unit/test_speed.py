@@ -79,7 +79,7 @@ def test_cells_are_of_one_row():
 def test_figures_of_a_row_of_the_readme_are_of_the_same_file():
     lines = [line for line in readme.table().splitlines() if line.startswith("| `")]
     for file in (speed.FILE, speed.CHAT_FILE):
-        timed = results.read(file)
+        timed = results.read_results(file)
         assert f"{timed['prompts']} held-out prompts" in readme.table()
         for method, cells in speed.cells(timed, "tokens per forward", "accuracy").items():
             if method in readme.METHODS:

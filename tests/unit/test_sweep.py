@@ -16,7 +16,7 @@ from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import bootstrap, frontier
 from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, evaluate
-from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
+from mars_demo.evaluation.frontier import AR, Frontier, Graded, Point, Setting
 from mars_demo.evaluation.sweep import grid, sweep
 from mars_demo.evaluation.task_sets import questions
 
@@ -118,7 +118,7 @@ def point(setting: Setting, seconds: float = 8.0) -> Point:
     """Return a point with made-up outcomes that depend on the setting."""
     rng = random.Random(setting.title)
     outcomes = [
-        Outcome(number, rng.random() < 0.8, rng.randint(20, 60), rng.randint(5, 20), None, f"<b>{number}")
+        Graded(number, rng.random() < 0.8, rng.randint(20, 60), rng.randint(5, 20), None, f"<b>{number}")
         for number in range(COUNT)
     ]
     return Point(setting, tuple(outcomes), seconds)

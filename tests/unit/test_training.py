@@ -555,8 +555,8 @@ def test_a_non_finite_loss_keeps_the_previous_state(tmp_path, tokenizer, whole, 
 
 
 def test_a_recorded_training_matches_its_preset_and_is_complete():
-    for entry in trainings.index():
-        lines = [json.loads(line) for line in trainings.recording(entry["id"]).splitlines()]
+    for entry in trainings.training_index():
+        lines = [json.loads(line) for line in trainings.training_recording(entry["id"]).splitlines()]
         settings = trainings.preset_settings(entry["preset"], entry["seed"])
         steps, recorded = settings["max_steps"], lines[0]["recipe"]
         first, last = lines[0], lines[-1]
@@ -574,7 +574,7 @@ def test_a_recorded_training_matches_its_preset_and_is_complete():
 def test_a_stopped_training_is_saved_at_any_step(stop, tmp_path, monkeypatch):
     monkeypatch.setattr(training_record, "PROBE_PROMPTS", 1)
     checkpoint = load_checkpoint("ar-tiny", "cpu", torch.float32)
-    settings = trainings.settings("mars", 4, 1, "code", steps=2, learning_rate=1e-3, seed=0)
+    settings = trainings.training_settings("mars", 4, 1, "code", steps=2, learning_rate=1e-3, seed=0)
     config = MarsConfig(str(tmp_path), **settings | {"batch_tokens": 512})
     lines = []
 
@@ -604,9 +604,9 @@ def test_a_stopped_training_is_saved_at_any_step(stop, tmp_path, monkeypatch):
 def test_impossible_trainings_are_refused(wrong, fact):
     right = {"objective": "mars", "block_size": 8, "sft_weight": 1, "data": "code", "steps": 5}
     with pytest.raises(ValueError, match=fact):
-        trainings.settings(**(right | {"learning_rate": 1e-3, "seed": 0} | wrong))
+        trainings.training_settings(**(right | {"learning_rate": 1e-3, "seed": 0} | wrong))
     with pytest.raises(ValueError, match="../runs/bus"):
-        trainings.recording("../runs/bus")
+        trainings.training_recording("../runs/bus")
 
 
 # --------------------------------------------------------------------------------- schedules and the clock

@@ -21,7 +21,7 @@ MAKE = {"ar": ar, "mars": mars, "block-diffusion": diffusion}
 LENGTH = 200
 
 
-def conversations() -> list[corpus.Conversation]:
+def conversations() -> list[corpus.TokenizedConversation]:
     rng = random.Random(0)
     marks = (None, True, False)
     return [
@@ -46,7 +46,7 @@ def test_packed_batches_have_one_shape_and_each_conversation_once(objective, ref
         if reference and made.reference:
             assert made.reference.ids.shape == (3, LENGTH // 2)
 
-    def sizes(row: list[corpus.Conversation]) -> tuple[int, int]:
+    def sizes(row: list[corpus.TokenizedConversation]) -> tuple[int, int]:
         noisy = [one for one in row if objective != "ar"]
         taught = [one for one in row if reference and one.own is not False]
         both = sum(len(one.ids) for one in row) + sum(sum(one.response) for one in noisy)

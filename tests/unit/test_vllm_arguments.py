@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from mars_demo.vllm.accepting import accept, paced
-from mars_demo.vllm.arguments import RANGE, Arguments, Server, arguments_of, read, room
+from mars_demo.vllm.accepting import accept, next_drafts
+from mars_demo.vllm.arguments import RANGE, Arguments, Server, arguments_of, read_arguments, room
 
 SERVER = Server(mask_id=2, masks=8, drafts=16, slots=8)
 PLAIN = {
@@ -35,17 +35,17 @@ PLAIN = {
     ],
 )
 def test_arguments_are_read(extra, expected):
-    assert read(extra, SERVER) == expected
+    assert read_arguments(extra, SERVER) == expected
 
 
 @pytest.mark.parametrize("tau", [0.8, [0.5, 0.9], "auto"])
 def test_a_server_has_a_tau_for_requests_that_name_none(tau):
     server = SERVER._replace(tau=tau)
     expected = {"auto": RANGE}.get(tau, tau) if isinstance(tau, str) else tau
-    assert read({}, server).tau == (tuple(expected) if isinstance(expected, list) else expected)
-    assert read({"tau": "auto"}, server).tau == ((0.5, 0.9) if isinstance(tau, list) else RANGE)
-    assert read({"tau": 0.7}, server).tau == 0.7
-    assert read({"tau": "lossless"}, server).tau is None
+    assert read_arguments({}, server).tau == (tuple(expected) if isinstance(expected, list) else expected)
+    assert read_arguments({"tau": "auto"}, server).tau == ((0.5, 0.9) if isinstance(tau, list) else RANGE)
+    assert read_arguments({"tau": 0.7}, server).tau == 0.7
+    assert read_arguments({"tau": "lossless"}, server).tau is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_server_has_a_tau_for_requests_that_name_none(tau):
 def test_wrong_arguments_are_named_in_a_sentence(extra):
     (name,) = extra
     with pytest.raises(ValueError, match=rf"^{name} must be .*not .*\.$"):
-        read(extra, SERVER)
+        read_arguments(extra, SERVER)
     assert arguments_of(SimpleNamespace(**PLAIN | {"extra_args": extra}), SERVER).masks == 0
 
 
@@ -110,14 +110,14 @@ def test_a_lossless_draft_must_be_worth_its_verification():
 
 
 def test_the_masks_of_a_lossless_request_follow_its_drafts_and_the_load():
-    assert [paced(drafts, 0, 8, 8)[0] for drafts in (1, 2, 3, 4, 9)] == [3, 5, 7, 8, 8]
-    assert paced(0, 0, 1, 8) == (1, 0)  # alone, there is always one
+    assert [next_drafts(drafts, 0, 8, 8)[0] for drafts in (1, 2, 3, 4, 9)] == [3, 5, 7, 8, 8]
+    assert next_drafts(0, 0, 1, 8) == (1, 0)  # alone, there is always one
     waits, waited = [], 0
     for _ in range(6):  # eight requests: one mask in three forwards
-        masks, waited = paced(0, waited, 8, 8)
+        masks, waited = next_drafts(0, waited, 8, 8)
         waits.append(masks)
     assert waits == [0, 0, 1, 0, 0, 1]
-    assert paced(0, 9, 4, 0) == (0, 0)
+    assert next_drafts(0, 9, 4, 0) == (0, 0)
 
 
 def test_room_is_what_fits_after_the_next_token():

@@ -32,7 +32,7 @@ _ENVIRONMENT = Environment(
 )
 
 
-def record(folder: Path, base: Checkpoint, recipe: dict[str, Any]) -> None:
+def write_recipe(folder: Path, base: Checkpoint, recipe: dict[str, Any]) -> None:
     """Write the recipe of a model trained from `base`, and its card; drop its previous measurements."""
     front = {name: text for name, text in front_matter(base.source).items() if name in _INHERITED}
     if is_hub_id(base.name):
@@ -44,10 +44,10 @@ def record(folder: Path, base: Checkpoint, recipe: dict[str, Any]) -> None:
     (folder / "results.json").unlink(missing_ok=True)
     text = json.dumps({"base": base.name} | front | recipe, indent=1, default=str) + "\n"  # YAML has dates
     (folder / "recipe.json").write_text(text, encoding="utf-8")
-    write(folder)
+    write_model_card(folder)
 
 
-def write(folder: Path) -> None:
+def write_model_card(folder: Path) -> None:
     """Write `README.md` from `recipe.json` and, if there is one, the `results.json` of an evaluation."""
     recipe = json.loads((folder / "recipe.json").read_text("utf-8"))
     attribution, trainings = recipe.pop("attribution", None), recipe.pop("trainings", [])
@@ -75,7 +75,7 @@ def write_exported(checkpoint: Checkpoint, folder: Path) -> None:
         if checkpoint.source and (file := beside(checkpoint.source, name)).exists():
             shutil.copy(file, folder)
     if (folder / "recipe.json").exists():
-        write(folder)
+        write_model_card(folder)
         return
     if not (folder / "README.md").exists():
         _write(folder)

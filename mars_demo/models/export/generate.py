@@ -73,7 +73,6 @@ def generate(
 
 
 def _limits(model, generation_config, kwargs, prompt):
-    """Return the most new tokens and the ids that end the answer."""
     sources = [kwargs, *(vars(c) for c in (generation_config, model.generation_config) if c is not None)]
 
     def first(name):

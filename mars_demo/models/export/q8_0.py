@@ -19,7 +19,7 @@ LARGEST = 95_000_000  # bytes of tensors in a file, because git hosts reject fil
 PRE_TOKENIZER = "smollm"  # llama.cpp's name of SmolLM2's pre-tokenizer
 
 
-def write(checkpoint: Checkpoint, output: Path, largest: int = LARGEST) -> list[Path]:
+def write_q8_0(checkpoint: Checkpoint, output: Path, largest: int = LARGEST) -> list[Path]:
     """Write a checkpoint with weights in Q8_0 to the folder `output`; return the weight files.
 
     They are NAME-Q8_0.gguf, with the folder's name, or NAME-Q8_0-00001-of-00002.gguf and so on. Config,

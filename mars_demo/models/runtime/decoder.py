@@ -48,7 +48,7 @@ class TransformersDecoder(Decoder):
         return DynamicCache()
 
     def forward(self, text: DynamicCache, layout: Layout, first: int) -> Tensor:
-        outputs = run(self.model, layout, text)
+        outputs = run_layout(self.model, layout, text)
         return logits_of(self.model, outputs.last_hidden_state[0, first:])
 
     def keep(self, text: DynamicCache, length: int) -> None:
@@ -56,7 +56,7 @@ class TransformersDecoder(Decoder):
             layer.crop(length - layer.get_seq_length())
 
 
-def run(
+def run_layout(
     model: PreTrainedModel,
     layout: Layout,
     cache: Cache | None = None,

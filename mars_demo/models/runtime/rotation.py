@@ -35,7 +35,6 @@ class Rotation:
 
 
 def _hadamard(size: int) -> Tensor:
-    """Return the orthonormal Hadamard matrix of a power of two."""
     matrix = torch.ones(1, 1)
     while len(matrix) < size:
         matrix = torch.kron(torch.tensor([[1.0, 1.0], [1.0, -1.0]]), matrix)

@@ -109,7 +109,6 @@ class QuantizedWeights(Weights):
         return gain if gain is None or norm.endswith(("q_norm", "k_norm")) else np.ones_like(gain)
 
     def _reader(self, norm: str, *layers: str) -> Quantized:
-        """Return layers that read the residual stream after a norm."""
         gain = torch.from_numpy(self._read(norm))
         blocks = (self._rotation(rows * gain) for layer in layers for rows in self._blocks(layer))
         q, scales = _joined(blocks)

@@ -38,11 +38,11 @@ def collect(folder: Path, checkpoints: Iterable[Checkpoint]) -> int:
     libraries = folder / _WORKER / "runtime"
     libraries.mkdir(parents=True)
     (folder / _WORKER / "worker.js").write_text(built("worker"), encoding="utf-8")
-    runtime.fetch(libraries)  # first, since exporting takes longer
+    runtime.fetch_libraries(libraries)  # first, since exporting takes longer
     (folder / "models").mkdir()
     for checkpoint in checkpoints:
         bits = onnx_model.default_bits(checkpoint)
-        onnx_model.write(checkpoint, folder / "models" / checkpoint.name, bits)
+        onnx_model.write_onnx(checkpoint, folder / "models" / checkpoint.name, bits)
     return _size(folder)
 
 

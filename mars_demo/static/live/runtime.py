@@ -19,7 +19,7 @@ class MissingLibraries(ValueError):
     """The libraries cannot be had."""
 
 
-def fetch(folder: Path) -> None:
+def fetch_libraries(folder: Path) -> None:
     """Write the libraries and their licences to a folder.
 
     Raises:

@@ -4,7 +4,7 @@ import textwrap
 from pathlib import Path
 from string import Template
 
-from mars_demo.show.components.stage import read, stage
+from mars_demo.show.components.stage import read_record, stage
 from mars_demo.static import standalone
 
 SLOT = "\ue000"  # a private-use character, which no file of the page has
@@ -20,7 +20,7 @@ def replay_page(record: str) -> str:
     Raises:
         ValueError: if it is not a record, or larger than the limit.
     """
-    runs = read(record)
+    runs = read_record(record)
     return _replay(textwrap.shorten(runs[0].settings.prompt, 80, placeholder=" …"), record)
 
 

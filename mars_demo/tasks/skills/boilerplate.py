@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import and_list, is_inline, marked, request, skill, texts, unfenced
+from mars_demo.tasks.skills.common import and_list, is_inline, request, skill, texts, unfenced, with_bullets
 
 TEXT = texts("boilerplate")
 # Each kind with its language, the names of its values, its code, the line of an item, and phrasings.
@@ -60,7 +60,7 @@ def _material(rng: random.Random, phrasing: str, items: Sequence[str]) -> str:
         return ""
     if is_inline(phrasing):
         return rng.choice(("; ".join,) if "," in items[0] else (", ".join, and_list))(items)
-    return marked(rng.choice(BULLETS), items)
+    return with_bullets(rng.choice(BULLETS), items)
 
 
 def _example(prompt: str, kind: str, values: dict, items: Sequence[str], spare: str) -> Example:
@@ -75,7 +75,6 @@ def _example(prompt: str, kind: str, values: dict, items: Sequence[str], spare: 
 
 
 def _derived(values: dict) -> dict:
-    """Return what code says in other words than a request."""
     return {
         "tag": TAGS.get(values.get("marker")),
         "end": int(values.get("n", 0)) + 1,
@@ -85,7 +84,6 @@ def _derived(values: dict) -> dict:
 
 
 def _cron(schedule: str) -> str:
-    """Return the time fields of a cron line."""
     hour, minute = schedule.rpartition(" ")[2].split(":")
     date = re.search(r"day (\d+)", schedule)
     weekday = next((number for number, day in enumerate(WEEKDAYS) if day in schedule), "*")
@@ -110,7 +108,6 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
 
 
 def _normalized(answer: str, kind: str) -> str | list[str]:
-    """Return the code of an answer without differences in spaces and in the quotes of Python."""
     code = unfenced(answer)
     match KINDS[kind]["language"]:
         case "python":

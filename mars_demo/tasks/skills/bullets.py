@@ -27,14 +27,14 @@ def _paragraph(rng: random.Random) -> tuple[dict[str, str], list[str], str]:
 def _list(rng: random.Random) -> tuple[dict[str, str], list[str], str]:
     """Return the nouns for the items of a sentence, the items, and the sentence."""
     kind = rng.choice(list(TEXT.frames))
-    nouns, items = listings.drawn(rng, rng.randint(3, 5), groups=TEXT.kinds[kind])
+    nouns, items = listings.draw_items(rng, rng.randint(3, 5), groups=TEXT.kinds[kind])
     joined = rng.choice((and_list, and_list, ", ".join))(items)
     return nouns, items, _filled(rng, rng.choice(TEXT.frames[kind]).replace("{}", joined))
 
 
 def _bullets(rng: random.Random) -> tuple[dict[str, str], list[str], str]:
     """Return the nouns for the items of a list, the items, and the list."""
-    nouns, items = listings.drawn(rng, rng.randint(3, 5))
+    nouns, items = listings.draw_items(rng, rng.randint(3, 5))
     return nouns, items, listings.typed(rng, items, "bullets")
 
 
@@ -42,12 +42,11 @@ MATERIAL = {"paragraph": _paragraph, "list": _list, "bullets": _bullets}
 
 
 def _filled(rng: random.Random, text: str) -> str:
-    """Return a text whose fields have values."""
     return text.format(**{field: draw(rng) for field, draw in FIELDS.items()})
 
 
 def _example(prompt: str, items: list[str], form: str) -> Example:
-    return Example("bullets", prompt, listings.written(items, form), {"items": items, "form": form})
+    return Example("bullets", prompt, listings.as_listing(items, form), {"items": items, "form": form})
 
 
 def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | None:

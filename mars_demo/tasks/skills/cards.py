@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from mars_demo.tasks.common import Example, article, ordinal, sentences_of, stripped_lines
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import and_list, request, skill, texts
-from mars_demo.tasks.skills.messages import PLACEHOLDER, drawn, filled, invents
+from mars_demo.tasks.skills.messages import PLACEHOLDER, draw_fields, fill_sentences, invents
 
 TEXT = texts("cards")
 DETAILS = words.drawings(TEXT.fields)  # the generator of each detail of a card, apart from ages
@@ -35,7 +35,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
         to=fields["to"],
     )
     added = [TEXT.added[field] for field in stated if field in TEXT.added]
-    body = filled([*card[tone], *added], fields)
+    body = fill_sentences([*card[tone], *added], fields)
     answer = f"Dear {fields['to']},\n\n{body}\n\nBest wishes,\n{fields.get('sender', PLACEHOLDER)}"
     avoided = [card[other][-1] for other in TEXT.tones.seen if other != tone]
     facts = {"fields": fields, "about": card["about"], "avoided": avoided, "source": prompt}
@@ -46,7 +46,7 @@ def _details(rng: random.Random, card: dict, any_stated: bool) -> tuple[dict[str
     """Return the details of a card by field, and the fields that its request states besides the name."""
     possible = [*card["details"], "sender"] if any_stated else []
     stated = [field for field in possible if rng.random() < 0.6] or possible[-1:]
-    fields = drawn(rng, [field for field in stated if field in DETAILS], DETAILS)
+    fields = draw_fields(rng, [field for field in stated if field in DETAILS], DETAILS)
     names = rng.sample([name for name in words.FIRST_NAMES if name not in fields.values()], 2)
     related = card["who"] == "one" and rng.random() < 0.3
     relative = rng.choice(TEXT.relatives).format(last=rng.choice(words.LAST_NAMES))

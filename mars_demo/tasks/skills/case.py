@@ -8,7 +8,7 @@ from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import is_inline, lines_of, request, skill, texts
 from mars_demo.tasks.skills.counting import TEXT as COUNTING
-from mars_demo.tasks.skills.counting import sentence
+from mars_demo.tasks.skills.counting import random_sentence
 
 TEXT = texts("case")
 ADJECTIVES, SUBJECTS, THINGS = (text.split() for text in (TEXT.adjectives, TEXT.subjects, TEXT.things))
@@ -38,7 +38,6 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 
 def _text(rng: random.Random, chore: str) -> str:
-    """Return a text that the chore changes."""
     match chore:
         case "last first":
             return words.person(rng)
@@ -48,17 +47,20 @@ def _text(rng: random.Random, chore: str) -> str:
         case "sentence":
             return rng.choice((str.upper, str.upper, str.lower, capwords))(rng.choice(PLAIN))
         case "upper":
-            return sentence(rng) if rng.random() < 0.6 else rng.choice((str, str.capitalize))(_phrase(rng))
+            return (
+                random_sentence(rng)
+                if rng.random() < 0.6
+                else rng.choice((str, str.capitalize))(_phrase(rng))
+            )
         case "lower":
             change = rng.choice((str, str.upper, str.upper))
-            return change(rng.choice((sentence(rng), capwords(_phrase(rng)))))
+            return change(rng.choice((random_sentence(rng), capwords(_phrase(rng)))))
         case "title":
             return rng.choice((str, str, str.capitalize, str.upper))(_phrase(rng))
     return rng.choice((str, str.capitalize, capwords))(_phrase(rng))
 
 
 def _phrase(rng: random.Random) -> str:
-    """Return two or three words in lower case."""
     subjects = rng.sample(SUBJECTS, rng.choice((0, 1, 1)))
     return " ".join((rng.choice(ADJECTIVES), *subjects, rng.choice(THINGS)))
 

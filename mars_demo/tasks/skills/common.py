@@ -160,7 +160,7 @@ def python(code: str) -> str:
     return f"```python\n{code.rstrip()}\n```"
 
 
-def marked(bullet: str, items: Sequence[str]) -> str:
+def with_bullets(bullet: str, items: Sequence[str]) -> str:
     """Return items as lines with bullets or numbers: "- {}" or "{n}. {}"."""
     return "\n".join(bullet.format(item, n=n) for n, item in enumerate(items, 1))
 
@@ -169,7 +169,7 @@ def written(rng: random.Random, items: Sequence[str], inline: bool, separators: 
     """Return items in one line, or, unless `inline`, mostly as lines with or without bullets."""
     if inline or rng.random() < 0.25:
         return rng.choice(separators).join(items)
-    return marked(rng.choice(("{}", "{}", "- {}", "* {}", "• {}", "{n}. {}", "{n}) {}")), items)
+    return with_bullets(rng.choice(("{}", "{}", "- {}", "* {}", "• {}", "{n}. {}", "{n}) {}")), items)
 
 
 def and_list(items: Sequence[str]) -> str:

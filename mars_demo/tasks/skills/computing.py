@@ -72,7 +72,6 @@ def _example(prompt: str, given: dict[str, int], sign: str, numbers: list[int]) 
 
 
 def _copies(example: Example, answer: str) -> bool:
-    """Return whether the answer copies the two numbers with their labels and ends with the result."""
     text, facts = answer.strip(), example.facts
     copied = set(re.findall(r"([\w -]+?) ?[:=] ?(\d+)", text.lower()))
     given = {(label.lower(), str(n)) for label, n in facts["given"].items()}

@@ -6,7 +6,7 @@ from string import capwords
 
 from mars_demo.tasks.common import Example, capitalized, same
 from mars_demo.tasks.skills.common import request, skill, texts, unquoted
-from mars_demo.tasks.skills.passages import filled
+from mars_demo.tasks.skills.passages import fill_sentence
 
 MENDING, CORRECTING = texts("mending"), texts("correcting")
 SPELLING = CORRECTING.spelling
@@ -24,7 +24,7 @@ CHORES = {
 
 def _text_to_mend(rng: random.Random, unseen: bool) -> Example:
     chosen = rng.sample(MENDING.sentences.of(unseen), rng.choices((1, 2, 3), (3, 3, 1))[0])
-    text = " ".join(filled(rng, sentence) for sentence in chosen)
+    text = " ".join(fill_sentence(rng, sentence) for sentence in chosen)
     return Example("mending", request(rng, MENDING.asks.pick(rng, unseen), _spoiled(rng, text)), text)
 
 
@@ -46,7 +46,7 @@ def _text_to_correct(rng: random.Random, unseen: bool) -> Example:
 def _example(rng: random.Random, chore: str, phrasing: str, unseen: bool) -> Example:
     if chore == "asks":
         chosen = rng.sample(CORRECTING.sentences.of(unseen), rng.choice((1, 1, 1, 2)))
-        answer = " ".join(filled(rng, sentence) for sentence in chosen)
+        answer = " ".join(fill_sentence(rng, sentence) for sentence in chosen)
         typed = _with_mistakes(rng, answer)
     else:
         right = rng.choice(list(SPELLING))
@@ -86,7 +86,6 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
 
 
 def _plain(answer: str) -> str:
-    """Return an answer without quotation marks and last full stop."""
     return unquoted(answer).removesuffix(".")
 
 

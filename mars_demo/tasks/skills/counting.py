@@ -13,7 +13,7 @@ _SPELLED = WORDS + tuple(
 )
 
 
-def sentence(rng: random.Random) -> str:
+def random_sentence(rng: random.Random) -> str:
     """Return a short sentence with its punctuation."""
     name, other = rng.sample(words.FIRST_NAMES, 2)
     city, day = rng.choice(words.CITIES), rng.choice(words.DAYS)
@@ -24,7 +24,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     chore = rng.choice(list(TEXT.asks))
     phrasing = TEXT.asks[chore].pick(rng, unseen)
     if chore == "items":
-        nouns, [spare, *items] = listings.drawn(rng, rng.randint(4, 7), phrasing)
+        nouns, [spare, *items] = listings.draw_items(rng, rng.randint(4, 7), phrasing)
         text = listings.typed(rng, items, listings.form_for(rng, phrasing, listings.FORMS_OF_NUMBERS))
         return _example(chore, request(rng, phrasing, text, **nouns), items, spare)
     text = _text(rng, chore)
@@ -33,7 +33,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 
 def _text(rng: random.Random, chore: str) -> str:
-    return sentence(rng) if chore == "words" else rng.choice(_SPELLED)
+    return random_sentence(rng) if chore == "words" else rng.choice(_SPELLED)
 
 
 def _parts(chore: str, text: str) -> list[str]:
@@ -44,7 +44,7 @@ def _example(chore: str, prompt: str, parts: list[str], spare: str = "") -> Exam
     if chore == "spell":
         answer = "-".join(parts)
     else:
-        answer = f"{listings.written(parts, 'numbers')}\nThere are {len(parts)} {chore}."
+        answer = f"{listings.as_listing(parts, 'numbers')}\nThere are {len(parts)} {chore}."
     return Example("counting", prompt, answer, {"chore": chore, "parts": parts, "spare": spare})
 
 

@@ -13,7 +13,6 @@ TEXT = texts("extraction")
 
 
 def _gate(rng: random.Random) -> str:
-    """Return a gate or a seat."""
     form = rng.choice(("{letter}{n}", "{n}{letter}"))
     return form.format(letter=rng.choice("ABCDEF"), n=rng.randint(1, 39))
 
@@ -71,7 +70,6 @@ def _document(rng: random.Random, what: str, values: dict[str, str], inline: boo
 
 
 def _written_json(fields: dict[str, str]) -> str:
-    """Return an indented JSON object."""
     lines = [f"  {json.dumps(key)}: {literal(value)}" for key, value in fields.items()]
     return "{\n" + ",\n".join(lines) + "\n}"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import and_list, lines_of, marked, request, skill, texts
+from mars_demo.tasks.skills.common import and_list, lines_of, request, skill, texts, with_bullets
 
 DATES, PHONES = texts("dates"), texts("phones")
 DATE_SOURCES = [form for form in DATES.forms if form not in ("YYYYMMDD", "DD-MM-YYYY")]
@@ -19,7 +19,6 @@ _BULLETS = ("{}", "{}", "{}", "- {}", "* {}", "• {}", "{n}. {}", "{n}) {}")
 
 
 def _names_values(phrasing: str) -> bool:
-    """Return whether a phrasing has values in its sentence."""
     return "{one}" in phrasing or "{several}" in phrasing
 
 
@@ -35,9 +34,8 @@ def _count(rng: random.Random, phrasing: str) -> int:
 
 
 def _request(rng: random.Random, phrasing: str, values: Sequence[str], **fields: object) -> str:
-    """Return a request for `_count` values in its sentence or in lines."""
     if not _names_values(phrasing):
-        material = marked(rng.choice(_BULLETS) if len(values) > 1 else "{}", values)
+        material = with_bullets(rng.choice(_BULLETS) if len(values) > 1 else "{}", values)
     elif any("," in value for value in values):
         material = "; ".join(values)
     else:
@@ -146,7 +144,6 @@ def _phones_example(prompt: str, numbers: list[str], form: str) -> Example:
 
 
 def _formatted(form: str, digits: str) -> str:
-    """Return a format with its X replaced by the digits in order."""
     rest = iter(digits)
     return "".join(next(rest) if sign == "X" else sign for sign in form)
 

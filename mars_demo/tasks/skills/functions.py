@@ -105,7 +105,6 @@ def _filled(snippet: str, names: dict[str, str]) -> str:
 
 
 def _renamed(prompt: str, snippet: str, names: dict[str, str], renamed: str, new: str) -> Example:
-    """Return an example whose answer is the snippet with one of its names renamed."""
     after = names | {renamed: new}
     facts = {"snippet": snippet, "names": after, "renamed": renamed, "old": names[renamed]}
     return Example("renaming", prompt, python(_filled(snippet, after)), facts)

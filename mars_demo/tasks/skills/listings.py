@@ -7,7 +7,7 @@ from functools import partial
 
 from mars_demo.tasks.common import Example, capitalized
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import and_list, is_inline, lines_of, marked, texts
+from mars_demo.tasks.skills.common import and_list, is_inline, lines_of, texts, with_bullets
 
 _TEXT = texts("lists")
 _MEMBERS = {
@@ -29,8 +29,8 @@ _FORMS = {
         *(separator.join for separator in (",", "; ", " / ", " | ")),
     ),
     "lines": ("\n".join, "\n".join, ",\n".join),
-    "bullets": tuple(partial(marked, bullet) for bullet in ("- {}", "* {}", "• {}", "– {}")),
-    "numbers": (partial(marked, "{n}. {}"), partial(marked, "{n}) {}")),
+    "bullets": tuple(partial(with_bullets, bullet) for bullet in ("- {}", "* {}", "• {}", "– {}")),
+    "numbers": (partial(with_bullets, "{n}. {}"), partial(with_bullets, "{n}) {}")),
     "sentence": (and_list,),
 }
 FORMS = ("commas", "commas", "lines", "bullets", "numbers")  # of a list as typed, with their shares
@@ -38,7 +38,7 @@ FORMS_OF_NUMBERS = FORMS[:-1]
 _MARK = re.compile(r"(?:(?P<bullet>[-*•–])|(?P<number>\d+)[.)])\s+")
 
 
-def drawn(
+def draw_items(
     rng: random.Random, count: int, phrasing: str = "", groups: Sequence[str] = GROUPS
 ) -> tuple[dict[str, str], list[str]]:
     """Return the nouns for a group and `count` of its members, which have different initials.
@@ -70,12 +70,12 @@ def typed(rng: random.Random, items: Sequence[str], form: str) -> str:
     return rng.choice(_FORMS[form])(items)
 
 
-def written(items: Sequence[str], form: str) -> str:
+def as_listing(items: Sequence[str], form: str) -> str:
     """Return items in a form, as an answer has them."""
     return _FORMS[form][0](items)
 
 
-def read(answer: str) -> tuple[str, list[str]]:
+def read_listing(answer: str) -> tuple[str, list[str]]:
     """Return the form and the items of an answer, with the items in lower case."""
     lines = lines_of(answer)
     marks = [_MARK.match(line) for line in lines]
@@ -100,5 +100,5 @@ def grade(example: Example, answer: str) -> bool:
 
 def holds(answer: str, items: Sequence[str], form: str | None = None) -> bool:
     """Return whether an answer is a list of exactly these items, in any form or in this one."""
-    answered, values = read(answer)
+    answered, values = read_listing(answer)
     return values == [item.lower() for item in items] and form in (None, answered)

@@ -29,7 +29,7 @@ def _changed(rng: random.Random, unseen: bool) -> Example:
     if change in ("rise", "fall"):
         (nouns, items), forms = listings.numbers(rng, size), listings.FORMS_OF_NUMBERS
     else:
-        nouns, items = listings.drawn(rng, size, phrasing)
+        nouns, items = listings.draw_items(rng, size, phrasing)
     if change == "distinct":
         items = _with_repeats(rng, items)
     given = listings.form_for(rng, phrasing, forms)
@@ -51,7 +51,7 @@ def _with_repeats(rng: random.Random, items: list[str]) -> list[str]:
 
 def _example(prompt: str, items: list[str], asked: str | None, form: str, ordered: bool) -> Example:
     facts = {"items": items, "form": asked, "written": form, "ordered": ordered}
-    return Example("lists", prompt, listings.written(items, form), facts)
+    return Example("lists", prompt, listings.as_listing(items, form), facts)
 
 
 def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
@@ -76,7 +76,7 @@ def _picking(rng: random.Random, unseen: bool) -> Example:
     if pick in ("least", "most"):
         (nouns, items), forms = listings.numbers(rng, size), listings.FORMS_OF_NUMBERS
     else:
-        nouns, [missing, *items] = listings.drawn(rng, size + 1, phrasing)
+        nouns, [missing, *items] = listings.draw_items(rng, size + 1, phrasing)
     fields, picked = _picked(rng, pick, items, missing)
     text = listings.typed(rng, items, listings.form_for(rng, phrasing, forms))
     if " " in fields.get("item", "") or rng.random() < 0.1:

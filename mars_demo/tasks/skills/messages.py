@@ -31,7 +31,6 @@ def _day(rng: random.Random) -> str:
 
 
 def _on(named_day: str) -> str:
-    """Return a day with the preposition that it needs in a sentence."""
     return named_day if named_day.startswith(("tomorrow", "next ")) else f"on {named_day}"
 
 
@@ -49,13 +48,15 @@ NAMES_AND_DAYS = ("to", "sender", "kid", "day", "other", "when", "weekday", "wee
 
 def _from_request(rng: random.Random, unseen: bool) -> Example:
     kind, phrasing = MESSAGES.asks.pick(rng, unseen)
-    values = drawn(rng, sorted({*words.fields_of(phrasing)}), FIELDS)
+    values = draw_fields(rng, sorted({*words.fields_of(phrasing)}), FIELDS)
     prompt = request(rng, phrasing, **_typed(rng, values))
     form = "email" if re.search(r"\be?-?mail\b", phrasing, re.IGNORECASE) else "text"
     return _message(prompt, prompt, kind, form, {f: v for f, v in values.items() if f not in ROLES})
 
 
-def drawn(rng: random.Random, fields: Sequence[str], generators: Mapping[str, Callable]) -> dict[str, str]:
+def draw_fields(
+    rng: random.Random, fields: Sequence[str], generators: Mapping[str, Callable]
+) -> dict[str, str]:
     """Return a value for each field, all different."""
     values: dict[str, str] = {}
     for field in fields:
@@ -74,12 +75,12 @@ def _typed(rng: random.Random, values: Mapping[str, str]) -> dict[str, str]:
 
 def _message(prompt: str, source: str, kind: str, form: str, fields: dict[str, str]) -> Example:
     template = MESSAGES.kinds[kind]
-    subject, body = filled([template["subject"]], fields), filled(template["body"], fields)
+    subject, body = fill_sentences([template["subject"]], fields), fill_sentences(template["body"], fields)
     facts = {"kind": kind, "form": form, "fields": fields, "about": template["about"], "source": source}
     return Example("messages", prompt, _written(form, subject, body, fields), facts)
 
 
-def filled(sentences: Sequence[str | Sequence[str]], fields: Mapping[str, str]) -> str:
+def fill_sentences(sentences: Sequence[str | Sequence[str]], fields: Mapping[str, str]) -> str:
     """Return a text; of each sentence's alternatives it has the first whose fields are given."""
     chosen = []
     for sentence in sentences:
@@ -181,13 +182,13 @@ def _reply(rng: random.Random, unseen: bool) -> Example:
     layout = rng.choice(REPLIES.layouts[form])
     names = {*message["fields"], *words.fields_of(phrasing + layout)} - {"material", "text", "subject"}
     names = {name.removesuffix("_on") for name in names}
-    fields = drawn(rng, sorted(names), REPLY_FIELDS)
+    fields = draw_fields(rng, sorted(names), REPLY_FIELDS)
     fields |= _other_forms(fields)
-    subject = capitalized(filled([message["subject"]], fields))
-    text = filled([rng.choice(message["texts"])], fields)
+    subject = capitalized(fill_sentences([message["subject"]], fields))
+    text = fill_sentences([rng.choice(message["texts"])], fields)
     material = layout.format(**fields, text=text, subject=subject)
     prompt = request(rng, phrasing, material, **fields)
-    body = filled(message[intent], fields)
+    body = fill_sentences(message[intent], fields)
     used = {name: value for name, value in fields.items() if value in body}
     used |= {name: fields[name] for name in ("to", "sender") if name in fields}
     source = "\n".join((prompt, *used.values()))
@@ -196,7 +197,6 @@ def _reply(rng: random.Random, unseen: bool) -> Example:
 
 
 def _other_forms(fields: dict[str, str]) -> dict[str, str]:
-    """Return the forms of fields as the sender says them and as the reply does."""
     forms = {}
     if "new" in fields:
         forms["new_on"] = _on(fields["new"])

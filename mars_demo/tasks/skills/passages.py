@@ -28,14 +28,14 @@ def values(rng: random.Random) -> dict[str, str]:
     return drawn
 
 
-def filled(rng: random.Random, sentence: str) -> str:
+def fill_sentence(rng: random.Random, sentence: str) -> str:
     """Return a sentence with a value in each slot."""
     return sentence.format(**values(rng))
 
 
 def _passage(rng: random.Random, openings: Sequence[str], sentences: Sequence[str]) -> str:
     """Return an opening and the sentences in any order, at times each on its own line."""
-    opening = filled(rng, rng.choice(openings))
+    opening = fill_sentence(rng, rng.choice(openings))
     return rng.choice((" ", " ", " ", "\n")).join([opening, *rng.sample(sentences, len(sentences))])
 
 
@@ -43,7 +43,7 @@ def _question(rng: random.Random, unseen: bool) -> Example:
     topic = ANSWERING.topics.pick(rng, unseen)
     questions, sentences = [], []
     for fact in rng.sample(topic["facts"], rng.randint(4, 6)):
-        value = filled(rng, fact["value"])
+        value = fill_sentence(rng, fact["value"])
         sentences.append(rng.choice(fact["sentences"]).format(value))
         questions.append({"question": rng.choice(fact["questions"]), "what": fact["what"], "value": value})
     text = _passage(rng, topic["openings"], sentences)
@@ -57,7 +57,6 @@ def _asked(rng: random.Random, phrasing: str, questions: list[dict], text: str =
 
 
 def _other_question(rng: random.Random, example: Example, unseen: bool) -> Example | None:
-    """Return another question about the same passage."""
     others = example.facts["others"]
     if not others:
         return None
@@ -74,7 +73,7 @@ def _quotation(rng: random.Random, unseen: bool) -> Example:
     target = QUOTING.subjects.pick(rng, unseen)
     others = [subject for subject in QUOTING.subjects.seen if subject is not target]
     subjects = [target, *rng.sample(others, rng.randint(2, 5))]
-    stated = [filled(rng, rng.choice(sentences)) for _, sentences in subjects]
+    stated = [fill_sentence(rng, rng.choice(sentences)) for _, sentences in subjects]
     phrasing = QUOTING.asks.pick(rng, unseen)
     prompt = request(rng, phrasing, _passage(rng, QUOTING.openings, stated), what=target[0])
     return Example("quoting", prompt, f'"{stated[0]}"')

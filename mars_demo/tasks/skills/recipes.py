@@ -4,7 +4,7 @@ import random
 import re
 
 from mars_demo.tasks.common import Example, same
-from mars_demo.tasks.skills.common import and_list, lines_of, marked, request, skill, texts
+from mars_demo.tasks.skills.common import and_list, lines_of, request, skill, texts, with_bullets
 
 TEXT = texts("recipes")
 SPELLED = {"tbsp": "tablespoons", "tsp": "teaspoons"}
@@ -75,7 +75,7 @@ def _listed(rng: random.Random, phrasing: str, ingredients: list[tuple], **heade
         shape = layout if usual else "{amount} {name}"
         lines.append(shape.format(amount=amount, name=name) if number else name)
     in_a_row = layout == "{amount} {name}" and rng.random() < 0.2
-    text = ", ".join(lines) if in_a_row else marked(bullet, lines)
+    text = ", ".join(lines) if in_a_row else with_bullets(bullet, lines)
     if "{people}" in phrasing and "{base}" not in phrasing:
         return f"{rng.choice(TEXT.headers).format(**header)}\n{text}"
     return f"{rng.choice(TEXT.titles).format(**header)}\n{text}" if rng.random() < 0.3 else text

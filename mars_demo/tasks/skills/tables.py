@@ -48,7 +48,6 @@ def _markdown(table: Table) -> str:
 
 
 def _aligned(table: Table) -> str:
-    """Return a Markdown table with columns of equal width."""
     widths = [max(map(len, column)) for column in zip(*table)]
     padded = [[cell.ljust(width) for cell, width in zip(row, widths)] for row in table]
     rows = [f"| {' | '.join(row)} |" for row in padded]
@@ -103,7 +102,6 @@ SEPARATORS = (", ", " - ", " | ", "\t", " / ")  # between the cells of a row wit
 
 
 def _count(rng: random.Random, target: str, columns: int, most: int) -> int:
-    """Return a number of rows that makes no long answer."""
     cells = 9 if target == "JSON" else 14
     return rng.randint(2, max(2, min(most, cells // columns)))
 
@@ -128,7 +126,6 @@ def _conversion(rng: random.Random, unseen: bool) -> Example:
 
 
 def _table(answer: str, target: str) -> Table:
-    """Return the table of an answer in the format `target`."""
     return READERS[target](answer)
 
 

@@ -28,7 +28,7 @@ def zipped(model: Trained) -> Path:
         folder = Path(parent) / model.name
         save_checkpoint(trained.model, trained.tokenizer, folder, trained.block_size, trained.objective)
         (folder / "recipe.json").write_text(model.recipe, encoding="utf-8")
-        card.write(folder)
+        card.write_model_card(folder)
         with (
             tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as file,
             zipfile.ZipFile(file, "w") as archive,  # uncompressed: weights would not shrink

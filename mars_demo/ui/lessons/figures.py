@@ -13,10 +13,10 @@ from mars_demo.show import recordings
 from mars_demo.ui import forwards
 from mars_demo.ui.lessons import tables
 from mars_demo.ui.lessons.parts import HIDDEN, shown
-from mars_demo.ui.mask_settings import Settings
+from mars_demo.ui.mask_settings import MaskSettings
 
 
-def figure(chapter: dict) -> dict[str, dict]:
+def lesson_figure(chapter: dict) -> dict[str, dict]:
     """Return an update for each of the `Parts`."""
     return HIDDEN | KINDS[chapter["element"]["kind"]](chapter["element"])
 
@@ -30,14 +30,14 @@ def worked_step(element: dict) -> dict[str, dict]:
 # ------------------------------------------------------------------------ recorded runs and trainings
 
 
-def stage(element: dict) -> dict[str, dict]:
+def lesson_stage(element: dict) -> dict[str, dict]:
     """Show a recorded run with some of its modes."""
     return {"stage": shown(value=_lines(runs(element["run"], element["modes"])))}
 
 
 def training(element: dict) -> dict[str, dict]:
     """Show the answer that was recorded after a step of a training."""
-    lines = map(json.loads, trainings.recording(element["training"]).splitlines())
+    lines = map(json.loads, trainings.training_recording(element["training"]).splitlines())
     record = next(line["record"] for line in lines if line.get("answer") == element["step"])
     return {"stage": shown(value="".join(f"{json.dumps(line)}\n" for line in record))}
 
@@ -57,10 +57,10 @@ def _lines(runs: list[Run]) -> str:
     return "".join(f"{line}\n" for run in runs for line in run.lines())
 
 
-def grid(element: dict) -> dict[str, dict]:
+def lesson_grid(element: dict) -> dict[str, dict]:
     """Show a kind of mask for the example sentence. new: of a window, its new tokens, else the drafts."""
     kind, new, block_size = element["picture"], element.get("new", 2), element["block_size"]
-    settings = Settings(kind=kind, new=new, block_size=block_size)
+    settings = MaskSettings(kind=kind, new=new, block_size=block_size)
     return {"grid": shown(value=settings.forward().mask.line())}
 
 
@@ -91,8 +91,8 @@ def alternatives(element: dict) -> list[dict[str, dict]]:
 
 
 KINDS: dict[str, Callable[[dict], dict[str, dict]]] = {
-    "stage": stage,
-    "grid": grid,
+    "stage": lesson_stage,
+    "grid": lesson_grid,
     "choice": choice,
     "worked-step": worked_step,
     "costs": tables.costs,
@@ -101,4 +101,10 @@ KINDS: dict[str, Callable[[dict], dict[str, dict]]] = {
     "cache-block": tables.cache_block,
 }
 # Kinds of options, by the first of these keys that they have.
-OPTIONS = {"training": training, "forward": forward, "run": stage, "picture": grid, "figure": tables.chart}
+OPTIONS = {
+    "training": training,
+    "forward": forward,
+    "run": lesson_stage,
+    "picture": lesson_grid,
+    "figure": tables.chart,
+}

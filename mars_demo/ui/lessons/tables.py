@@ -42,7 +42,7 @@ def compared(number: int) -> dict[str, dict]:
     """Show a table of the paper and the same table measured here, with a chart if it sweeps τ."""
     plot = {"visible": False}
     if number == paper_tables.SWEEP:
-        plot = shown(value=plots.curves(paper_tables.curves()))
+        plot = shown(value=plots.plot_curves(paper_tables.curves()))
     theirs = sourced(paper_tables.TITLES[number], paper_tables.paper(number))
     ours = sourced("Here", paper_tables.here(number))
     return {"numbers": shown(value=f"{theirs}\n\n{ours}"), "plot": plot}
@@ -70,7 +70,9 @@ def costs(element: dict) -> dict[str, dict]:
     return {
         "positions": shown(value=positions),
         "tokens": shown(value=tokens),
-        "plot": shown(value=plots.costs({title: costs["forwards"] for title, costs in measured.items()})),
+        "plot": shown(
+            value=plots.plot_costs({title: costs["forwards"] for title, costs in measured.items()})
+        ),
         "table": shown(value=divided(element, positions, tokens)),
         "numbers": shown(value=speeds(entries)),
     }

@@ -15,7 +15,7 @@ from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.scheduler import BACKGROUND, WAITING
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
-from mars_demo.evaluation.frontier import ACROSS, Frontier, Outcome, parse_taus
+from mars_demo.evaluation.frontier import ACROSS, Frontier, Graded, parse_taus
 from mars_demo.evaluation.sweep import sweep
 from mars_demo.evaluation.task_sets import TITLES
 from mars_demo.models.checkpoint import Checkpoint
@@ -56,30 +56,30 @@ def described(frontier: Frontier) -> str:
 # ------------------------------------------------------------------------------ recorded results
 
 
-def opened(model: str | None, tasks: str):
+def open_frontier(model: str | None, tasks: str):
     """List the models when the tab is opened; the first time, show the first one with records."""
     names = MODELS.choices()
     if model:
         return gr.Dropdown(choices=names), *[gr.skip()] * 4
     model = next((name for name in names if _recorded(name)), names[0])
-    return gr.Dropdown(choices=names, value=model), *choose(model, tasks)
+    return gr.Dropdown(choices=names, value=model), *choose_model(model, tasks)
 
 
-def choose(model: str, tasks: str):
+def choose_model(model: str, tasks: str):
     """Show another model's recorded results: on these prompts, or else on the first that have any."""
     frontiers = _recorded(model)
     if tasks in frontiers or tasks == own_prompts.NAME:
-        return gr.skip(), *recorded(model, tasks)  # the visitor may have chosen others meanwhile
+        return gr.skip(), *recorded_frontier(model, tasks)  # the visitor may have chosen others meanwhile
     tasks = next(iter(frontiers), tasks)
-    return tasks, *recorded(model, tasks)
+    return tasks, *recorded_frontier(model, tasks)
 
 
-def recorded(model: str, tasks: str) -> tuple[Frontier, gr.Dropdown, str]:
+def recorded_frontier(model: str, tasks: str) -> tuple[Frontier, gr.Dropdown, str]:
     """Return a model's recorded points on a task set, a choice of them, and their source or absence."""
     frontiers = _recorded(model)
     frontier = frontiers.get(tasks) or Frontier(model, tasks, PROMPTS[tasks], ROWS, "", ())
     if frontier.points:
-        about = f"Recorded on {described(frontier)} Source: {results.origin(results.read(FILE))}"
+        about = f"Recorded on {described(frontier)} Source: {results.origin(results.read_results(FILE))}"
     elif tasks == own_prompts.NAME:
         about = "Paste your prompts and press “Measure here”."
     else:
@@ -101,15 +101,14 @@ def _points(frontier: Frontier, is_new: bool) -> gr.Dropdown:
 
 
 def _recorded(model: str) -> dict[str, Frontier]:
-    """Return a model's recorded frontiers by task set."""
-    sweeps = results.read(FILE)["sweeps"]
+    sweeps = results.read_results(FILE)["sweeps"]
     return {each["tasks"]: Frontier.read(each) for each in sweeps if each["model"] == model}
 
 
 # --------------------------------------------------------------------------------- measured here
 
 
-def measure(
+def measure_here(
     model: str, tasks: str, limit: float, taus: str, criteria: list[str], pasted: str, knobs: Knobs
 ) -> Iterator[tuple]:
     """Sweep in the background; yield the growing frontier, a choice of points, its source, and progress."""
@@ -142,7 +141,7 @@ def about(frontier: Frontier) -> str:
     """Return the source of a frontier that was measured here and, of own prompts, the verdict before it."""
     if frontier.tasks == own_prompts.NAME:
         conditions = f"Each prompt is raced alone; {LONGEST_ANSWER}. {frontier.machine}."
-        return f"{own_prompts.verdict(frontier)} {conditions}"
+        return f"{own_prompts.own_verdict(frontier)} {conditions}"
     return f"Measured on this page on {described(frontier)}"
 
 
@@ -165,19 +164,19 @@ def _swept(
 # ------------------------------------------------------------------------------------- the page
 
 
-def draw(frontier: Frontier, across: str):
+def draw_frontier(frontier: Frontier, across: str):
     """Draw a sweep: the chart, except of own prompts, and the table."""
     is_listed = bool(frontier.points)
     is_charted = is_listed and frontier.tasks != own_prompts.NAME
     return (
         gr.Column(visible=is_charted),
-        plots.sweep(frontier, across) if is_charted else gr.skip(),
+        plots.plot_sweep(frontier, across) if is_charted else gr.skip(),
         gr.Column(visible=is_listed),
         frontier.table(),
     )
 
 
-def ask(tasks: str):
+def show_inputs(tasks: str):
     """Show the text box for own prompts, or the controls of a sweep over built-in ones."""
     is_own = tasks == own_prompts.NAME
     return gr.Textbox(visible=is_own), gr.Column(visible=not is_own)
@@ -206,7 +205,7 @@ def look(frontier: Frontier, title: str | None):
     return gr.Column(visible=True), table, gr.Dropdown(choices=prompts)
 
 
-def comparisons(frontier: Frontier, one: Outcome) -> Iterator[str]:
+def comparisons(frontier: Frontier, one: Graded) -> Iterator[str]:
     """Yield how an answer compares with the right answer and with AR."""
     if one.right is not None:
         yield "✓ right" if one.right else "✗ wrong"
@@ -216,7 +215,7 @@ def comparisons(frontier: Frontier, one: Outcome) -> Iterator[str]:
         yield f"differs from AR at token {one.leaves + 1}"
 
 
-class Controls:
+class FrontierControls:
     """The controls beside the chart."""
 
     def __init__(self):
@@ -282,27 +281,27 @@ def build(page: Page, tab: gr.Tab) -> None:
     gr.Markdown(INTRODUCTION, elem_classes="intro")
     with gr.Row(elem_id="frontier-page"):
         with gr.Column(scale=2, min_width=280):
-            c = Controls()
+            c = FrontierControls()
         with gr.Column(scale=7, min_width=640):
             r = Results(page)
 
     chosen, shown = [c.model, c.tasks], [page.shown, page.point]
     # In the queue: Gradio's page hears of a changed state from queued events only.
     latest = {**MAY_WARN, "trigger_mode": "always_last"}
-    tab.select(opened, chosen, [*chosen, *shown, r.about], **MAY_WARN)
-    c.model.input(choose, chosen, [c.tasks, *shown, r.about], **latest)
-    c.tasks.input(recorded, chosen, [*shown, r.about], **latest)
-    c.tasks.input(ask, c.tasks, [c.pasted, c.grid], **LIVE)
+    tab.select(open_frontier, chosen, [*chosen, *shown, r.about], **MAY_WARN)
+    c.model.input(choose_model, chosen, [c.tasks, *shown, r.about], **latest)
+    c.tasks.input(recorded_frontier, chosen, [*shown, r.about], **latest)
+    c.tasks.input(show_inputs, c.tasks, [c.pasted, c.grid], **LIVE)
     c.buttons.on(
         c.buttons.run.click,
-        measure,
+        measure_here,
         [c.model, c.tasks, c.limit, c.taus, c.criteria, c.pasted],
         [*shown, r.about, c.said],
         model=c.model,
         **in_queue("sweeps", c.tasks),
     )
     drawn = [r.drawn, r.chart, r.listed, r.table]
-    gr.on([page.shown.change, r.across.input], draw, [page.shown, r.across], drawn, **LIVE)
+    gr.on([page.shown.change, r.across.input], draw_frontier, [page.shown, r.across], drawn, **LIVE)
     r.table.select(pick, None, page.point, **LIVE)
     changes = [page.shown.change, page.point.change]
     gr.on(changes, look, shown, [r.details, r.answers, page.prompt], **LIVE)

@@ -29,11 +29,11 @@ def turn(at: int | None, by: int, request: gr.Request):
         f"### {at + 1} of {len(CHAPTERS)}: {chapter['title']}\n\n{chapter['text']}",
         gr.Button(interactive=at > 0),
         gr.Button(interactive=at < len(CHAPTERS) - 1),
-        *(gr.update(**update) for update in figures.figure(chapter).values()),
+        *(gr.update(**update) for update in figures.lesson_figure(chapter).values()),
     )
 
 
-def choose(at: int, index: int):
+def choose_chapter(at: int, index: int):
     """Show one of the runs, pictures or charts that a chapter offers."""
     updates = dict.fromkeys(CHOSEN, {"visible": False}) | figures.chosen(CHAPTERS[at]["element"], index)
     return [gr.update(**update) for update in updates.values()]
@@ -69,7 +69,7 @@ def build(page: Page, tab: gr.Tab) -> None:
     for press, by in ((tab.select, 0), (forth.click, 1), (back.click, -1)):
         press(turn, [number, gr.State(by)], turned, **QUIET).then(None, heading, None, js=remember, **QUIET)
     parts.choice.input(compare, parts.choice, parts[tables.COMPARED], **LIVE)
-    parts.which.input(choose, [number, parts.which], parts[CHOSEN], **LIVE)
+    parts.which.input(choose_chapter, [number, parts.which], parts[CHOSEN], **LIVE)
     # One event of both, so that an earlier answer cannot arrive after a later one.
     sliders = [parts.positions, parts.tokens]
     gr.on([one.input for one in sliders], divide, [number, *sliders], parts.table, **LIVE)

@@ -16,8 +16,8 @@ from mars_demo.ui.mask_settings import (
     MOST_MASKS,
     MOST_TOKENS,
     SETTINGS,
+    MaskSettings,
     Sent,
-    Settings,
 )
 from mars_demo.ui.stage import read_one
 from mars_demo.ui.tabs import Page
@@ -36,10 +36,10 @@ LONGEST_SENTENCE = 2048  # bytes of a sentence in the URL
 
 def see(sent: Sent | None, *settings) -> str:
     """Return the picture of the sent forward, if the settings are still its own, or of the sentence."""
-    return _see(sent, Settings(*settings))
+    return _see(sent, MaskSettings(*settings))
 
 
-def _see(sent: Sent | None, chosen: Settings) -> str:
+def _see(sent: Sent | None, chosen: MaskSettings) -> str:
     try:
         return (sent.forward if sent and sent.settings == chosen else chosen.forward()).line()
     except ValueError as error:
@@ -53,7 +53,7 @@ def _error_line(error: ValueError) -> str:
 
 def adjust(sent: Sent | None, *settings):
     """Return the ranges that depend on the settings, and the picture."""
-    chosen = Settings(*settings)
+    chosen = MaskSettings(*settings)
     return *(gr.update(**update) for update in chosen.ranges().values()), _see(sent, chosen.fitted())
 
 
@@ -64,14 +64,14 @@ def adjust_unless_drawn(sent: Sent | None, sentence: str, *settings):
     return adjust(sent, sentence, *settings)
 
 
-def opened(shown: str, request: gr.Request):
+def open_mask(shown: str, request: gr.Request):
     """Fill the tab when it is first opened, with the settings in the URL and their picture.
 
     A forward from the stage stays.
     """
     if shown:
         return [gr.skip()] * (len(SETTINGS) + 1)
-    chosen = Settings(model=MODELS.names()[0]).with_query(request.query_params).fitted()
+    chosen = MaskSettings(model=MODELS.names()[0]).with_query(request.query_params).fitted()
     return *chosen.updates(), _see(None, chosen)
 
 
@@ -86,18 +86,18 @@ def show_pass(event: gr.EventData):
     except ValueError as error:
         unchanged = [gr.skip()] * (len(SETTINGS) + 1)
         return *unchanged, _error_line(error), gr.Tabs(selected="mask")
-    settings = Settings.of_forward(forward, len(forwards.prompt_ids(run))).fitted()
+    settings = MaskSettings.of_forward(forward, len(forwards.prompt_ids(run))).fitted()
     return *settings.updates(), Sent(settings, forward), forward.line(), gr.Tabs(selected="mask")
 
 
 # ------------------------------------------------------------------------------------- the page
 
 
-class Controls:
+class MaskControls:
     """The controls beside the picture, an attribute for each of `SETTINGS`."""
 
     def __init__(self):
-        first = Settings()
+        first = MaskSettings()
         self.kind = gr.Dropdown([("MARS training", first.kind)], label="Show the mask of", elem_id="kind")
         self.sentence = gr.Textbox(first.sentence, label="Sentence", lines=2, elem_id="sentence")
         self.length = gr.Slider(
@@ -129,13 +129,13 @@ def build(page: Page, tab: gr.Tab) -> None:
     gr.Markdown(INTRODUCTION, elem_classes="intro")
     with gr.Row():
         with gr.Column(scale=2, min_width=280):
-            c = Controls()
+            c = MaskControls()
         with gr.Column(scale=7, min_width=640):
             grid = Drawing("grid")
 
     settings, dependent = c[SETTINGS], c[DEPENDENT]
     sent = gr.State(None)  # a `Sent`
-    tab.select(opened, grid, [*settings, grid], **QUIET)
+    tab.select(open_mask, grid, [*settings, grid], **QUIET)
     # A `change` event, because pasting a text fires no `input` event.
     given = [sent, *settings]
     c.sentence.change(adjust_unless_drawn, given, [*dependent, grid], **LIVE)

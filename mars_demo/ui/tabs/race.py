@@ -55,7 +55,6 @@ def again(event: gr.EventData):
 
 
 def _request() -> str:
-    """Return a new value for the state whose change starts a race."""
     return secrets.token_hex(8)
 
 
@@ -99,7 +98,7 @@ def take(frontier: Frontier, title: str | None, prompt: str | None):
 # ------------------------------------------------------------------------------------- the page
 
 
-class Controls:
+class RaceControls:
     """The controls beside the stage."""
 
     def __init__(self, page: Page):
@@ -166,7 +165,7 @@ def build(page: Page, tab: gr.Tab) -> None:
     """Build the tab's components and events, and the function of the HTTP API."""
     with gr.Row(elem_id="race"):
         with gr.Column(scale=2, min_width=280, elem_id="controls"):
-            controls = Controls(page)
+            controls = RaceControls(page)
         with gr.Column(scale=7, min_width=640):
             page.stage.render()
     page.requested.render()
@@ -175,7 +174,7 @@ def build(page: Page, tab: gr.Tab) -> None:
     gr.api(api.generate, api_name="generate", concurrency_id="model", concurrency_limit=at_once())
 
 
-def _fill(page: Page, c: Controls) -> None:
+def _fill(page: Page, c: RaceControls) -> None:
     """Connect the events that set the controls or depend on them."""
     page.blocks.load(None, None, None, js=call("knowRaces", known_races()), **IN_BROWSER)
     # Registered first: Gradio's page waits for each handler of an event before it calls the next one, and a
@@ -193,7 +192,7 @@ def _fill(page: Page, c: Controls) -> None:
     c.watch.input(set_watched, [c.buttons.knobs, c.watch], None, **LIVE)
 
 
-def _race(page: Page, c: Controls) -> None:
+def _race(page: Page, c: RaceControls) -> None:
     """Connect the events that start a race, or set the controls to those of a point of the frontier."""
     repeated = [c.prompt, c.tau, *c.generation, page.requested]
     page.stage.again(again, None, repeated, **MAY_WARN)

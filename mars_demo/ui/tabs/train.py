@@ -12,7 +12,7 @@ import gradio as gr
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.names import BASE, TINY
 from mars_demo.evaluation import trainings
-from mars_demo.evaluation.training_record import PROBE_PROMPTS, held_out
+from mars_demo.evaluation.training_record import PROBE_PROMPTS, probe_examples
 from mars_demo.evaluation.trainings import PRESETS, RECIPE
 from mars_demo.show.scripts import call
 from mars_demo.ui.controls import (
@@ -56,7 +56,7 @@ def set_pace(session: Session, pace: float) -> None:
 # ------------------------------------------------------------------------------------- the page
 
 
-class Controls:
+class TrainControls:
     """The controls beside the curves."""
 
     def __init__(self):
@@ -125,13 +125,15 @@ class Controls:
 class Training:
     """The training in progress, and its result."""
 
-    def __init__(self, controls: Controls):
+    def __init__(self, controls: TrainControls):
         self.controls = controls
         self.prompt = gr.Textbox(
             EXAMPLES[TINY][0]["prompt"], label="Watched prompt", lines=2, elem_id="watched"
         )
-        constants = {"stage": "growing", "recordings": trainings.index()}
-        self.curves = Drawing("curves", constants=constants, server_functions=[trainings.recording])
+        constants = {"stage": "growing", "recordings": trainings.training_index()}
+        self.curves = Drawing(
+            "curves", constants=constants, server_functions=[trainings.training_recording]
+        )
         Stage(empty="The recorded training is being loaded.", elem_id="growing")
         with gr.Row():
             self.race_it = gr.Button("Use it in the Race tab", visible=False, elem_id="race-it")
@@ -147,7 +149,7 @@ class Training:
         yield {self.controls.pace: 1.0, pause: gr.Button("Pause", interactive=True), **hidden}
         name = ""
         try:
-            settings = trainings.settings(*recipe, seed=secrets.randbelow(2**31))
+            settings = trainings.training_settings(*recipe, seed=secrets.randbelow(2**31))
             name = MODELS.reserve()
             session.until = time.monotonic() + MINUTE * LIMITS.train_minutes
             with TemporaryDirectory() as folder:
@@ -181,7 +183,7 @@ class Training:
 
 def to_the_race(session: Session):
     """Open the Race tab with the trained model, and with a held-out prompt of its task."""
-    prompt = held_out(session.data, PROBE_PROMPTS)[0].prompt
+    prompt = probe_examples(session.data, PROBE_PROMPTS)[0].prompt
     model = gr.Dropdown(choices=MODELS.choices(), value=session.trained)
     return gr.Tabs(selected="race"), model, prompt
 
@@ -190,7 +192,7 @@ def build(page: Page, tab: gr.Tab) -> None:
     """Build the tab's components and events."""
     with gr.Row():
         with gr.Column(scale=2, min_width=280):
-            c = Controls()
+            c = TrainControls()
         with gr.Column(scale=7, min_width=640):
             training = Training(c)
 

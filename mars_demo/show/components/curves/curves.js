@@ -168,7 +168,7 @@ function update() {
 }
 
 async function showRecording({ id, title }) {
-  const text = await server.recording(id);
+  const text = await server.training_recording(id);
   if (props.value) return; // a training has begun
   read(text);
   note(

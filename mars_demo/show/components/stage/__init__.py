@@ -54,13 +54,13 @@ def stage(
 def refusal(record: Any) -> str:
     """Return the reason why the stage cannot draw a record; "" if it can."""
     try:
-        read(record)
+        read_record(record)
     except ValueError as error:
         return str(error)
     return ""
 
 
-def read(record: Any) -> list[Run]:
+def read_record(record: Any) -> list[Run]:
     """Read a record with at least one forward.
 
     Raises:
