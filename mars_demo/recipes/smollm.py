@@ -156,7 +156,7 @@ def bundle(output: Path) -> None:
     from mars_demo.models.export import q8_0  # needs gguf, which training does not
 
     folder = output / "bundle" / CHAT
-    q8_0.write(load_checkpoint(str(output / CHAT), device="cpu", dtype=torch.float32), folder)
+    q8_0.write_q8_0(load_checkpoint(str(output / CHAT), device="cpu", dtype=torch.float32), folder)
     shutil.copy(output / "held-out.jsonl", folder)
     add_descriptions(folder)
 
