@@ -29,4 +29,4 @@ def on_step_begin(self, args, state, control, **more):
 
 if __name__ == "__main__":
     Steps.on_step_begin = on_step_begin
-    sys.exit(cli.main(["train", *sys.argv[1:], "--set", "bf16=false"]))
+    sys.exit(cli.main(["train", *sys.argv[1:], "--bf16", "false"]))

@@ -22,7 +22,7 @@ COMMANDS = {  # for each command: what it does, and the arguments of an example
     "generate": ("answer a prompt", '"Sort 31, 47 and 15" --model mars-tiny --mode lossless'),
     "chat": ("chat with a model in the terminal", "--model mars-smollm2-135m --tau 0.9"),
     "serve": ("run an OpenAI-compatible HTTP endpoint", "--model mars-tiny --port 8000"),
-    "train": ("train a checkpoint further", "--base ar-tiny --minutes 10 --output my-model"),
+    "train": ("train a checkpoint further", "--base ar-tiny --minutes 10 --output-dir my-model"),
     "evaluate": (
         "measure accuracy and tokens per forward on held-out prompts",
         "--model mars-tiny --mode mars --taus 1,0.95,0.8 --output results.json",
@@ -69,15 +69,16 @@ def parser(command: str | None = None) -> Parser:
     main_parser.add_argument("--version", action="version", version=f"mars_demo {__version__}")
     commands = main_parser.add_subparsers(dest="command", required=True)
     for name, (about, example) in COMMANDS.items():
+        module = import_module(f"mars_demo.cli.{name}") if name == command else None
         added = commands.add_parser(
             name,
             help=about,
             description=f"{about[0].upper()}{about[1:]}.",
             epilog=f"example:\n  {PROGRAM} {name} {example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            parents=getattr(module, "PARENTS", ()),
         )
-        if name == command:
-            module = import_module(f"mars_demo.cli.{name}")
+        if module:
             module.register(added)
             added.set_defaults(run=module.run)
     return main_parser

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from transformers import TrainingArguments
@@ -12,66 +12,73 @@ from mars_demo.models.device import best, multiplies_bfloat16
 from mars_demo.training.two_streams import SLOT_DECAY
 
 ATTENTIONS = ("flex", "sdpa")
+_THEIRS = {one.name: one.metadata for one in fields(TrainingArguments)}
+
+
+def setting(default: Any, about: str) -> Any:
+    """Return a field with a help text, which the command line shows."""
+    return field(default=default, metadata={"help": about})
+
+
+def changed(name: str, default: Any) -> Any:
+    """Return a field of `TrainingArguments` with another default."""
+    return field(default=default, metadata=_THEIRS[name])
 
 
 @dataclass
 class MarsConfig(TrainingArguments):
     """The `TrainingArguments` of a `MarsTrainer`, with fields and defaults for MARS.
 
-    objective: `mars`; `ar`, supervised fine-tuning on the clean stream; or `block-diffusion`.
-    block_size: masks per block.
-    sft_weight: λ, the weight of the clean stream's cross-entropy.
-    slot_decay: γ; slot s ≥ 2 has the loss weight γ^(s - 2).
-    fixed_blocks: whether blocks begin with the answer, without a random block phase.
-    reference, reference_weight: a model whose distributions the clean stream should match, and μ, the
-        weight of KL(reference ‖ clean).
-    data: training data as `corpus.source` reads it, if the trainer is given none.
-    max_length: longer conversations are left out.
-    batch_tokens: clean positions per batch of conversations of about one length, padding included.
-    packed: positions of both streams per batch of a constant shape instead, for GPUs; None for batches of
-        one length, except with FlexAttention, which needs a constant shape.
-    attention: `flex` or `sdpa`; None for the faster one.
-    muon_learning_rate: the learning rate of the hidden matrices with Muon; None for AdamW alone.
-    minutes: the time to train, from the end of the first step, which compiles; the learning rate then
-        follows the share of this time instead of that of `max_steps`, and resumed runs keep their share.
-    compile: whether to compile layers and the head's loss; needs a C++ compiler.
+    The help texts of the fields explain them.
 
     Raises:
         ValueError: if a setting is out of range.
     """
 
-    objective: str = "mars"
-    block_size: int = 8
-    sft_weight: float = 1.0
-    slot_decay: float = SLOT_DECAY
-    fixed_blocks: bool = False
-    reference: str | None = None
-    reference_weight: float = 0.0
-    data: str = "tasks"
-    max_length: int = 512
-    batch_tokens: int = 8192
-    packed: int | None = None
-    attention: str | None = None
-    muon_learning_rate: float | None = None  # from scratch, Muon halves the steps
-    minutes: float | None = None
-    compile: bool = False
+    objective: str = setting("mars", f"training objective: {', '.join(objectives())}")
+    block_size: int = setting(8, "masks per block, 2 to 32")
+    sft_weight: float = setting(1.0, "λ, the weight of the clean stream's cross-entropy")
+    slot_decay: float = setting(SLOT_DECAY, "γ: slot s ≥ 2 has the loss weight γ^(s - 2)")
+    fixed_blocks: bool = setting(False, "begin blocks with the answer, without a random block phase")
+    reference: str | None = setting(None, "model whose distributions the clean stream should match")
+    reference_weight: float = setting(0.0, "μ, the weight of KL(reference ‖ clean)")
+    data: str = setting(
+        "tasks", "tasks, skills, tasks:NAME,NAME, FILE.jsonl or a hub id, several with +, or self alone"
+    )
+    max_length: int = setting(512, "leave out longer conversations")
+    batch_tokens: int = setting(
+        8192, "clean positions per batch of conversations of about one length, padding included"
+    )
+    packed: int | None = setting(
+        None,
+        "positions of both streams per batch of a constant shape instead, for GPUs; FlexAttention needs it",
+    )
+    attention: str | None = setting(None, "flex or sdpa; the faster one if it is not given")
+    muon_learning_rate: float | None = setting(  # from scratch, Muon halves the steps
+        None, "learning rate of the hidden matrices with Muon; AdamW alone if it is not given"
+    )
+    minutes: float | None = setting(
+        None,
+        "time to train instead of max_steps, from the end of the first step, which compiles; the learning "
+        "rate follows the share of this time, and resumed runs keep their share",
+    )
+    compile: bool = setting(False, "compile the layers and the head's loss; needs a C++ compiler")
 
-    # Other defaults than those of transformers.
-    max_steps: int = 1000
-    weight_decay: float = 0.01
-    adam_beta2: float = 0.95
-    warmup_steps: float = 0.03  # share of the run
-    lr_scheduler_type: str = "cosine_with_min_lr"
-    lr_scheduler_kwargs: dict[str, Any] | str | None = field(default_factory=lambda: {"min_lr_rate": 0.0})
-    bf16: bool | None = None  # None: where it is faster
-    seed: int = 0
-    logging_steps: float = 1
-    logging_nan_inf_filter: bool = False  # it would wait for the device at every step
-    save_steps: float = 100
-    save_total_limit: int | None = 1
-    disable_tqdm: bool | None = True  # it would print each step's metrics
-    use_cache: bool = True  # stored in the checkpoint's config
-    remove_unused_columns: bool | None = False
+    max_steps: int = changed("max_steps", 1000)
+    weight_decay: float = changed("weight_decay", 0.01)
+    adam_beta2: float = changed("adam_beta2", 0.95)
+    warmup_steps: float = changed("warmup_steps", 0.03)  # share of the run
+    lr_scheduler_type: str = changed("lr_scheduler_type", "cosine_with_min_lr")
+    lr_scheduler_kwargs: dict[str, Any] | str | None = changed("lr_scheduler_kwargs", '{"min_lr_rate": 0}')
+    bf16: bool | None = changed("bf16", None)  # None: where it is faster
+    seed: int = changed("seed", 0)
+    logging_steps: float = changed("logging_steps", 1)
+    logging_nan_inf_filter: bool = changed("logging_nan_inf_filter", False)  # it would wait for the device
+    save_steps: float = changed("save_steps", 100)
+    save_total_limit: int | None = changed("save_total_limit", 1)
+    disable_tqdm: bool | None = changed("disable_tqdm", True)  # it would print each step's metrics
+    use_cache: bool = changed("use_cache", True)  # stored in the checkpoint's config
+    remove_unused_columns: bool | None = changed("remove_unused_columns", False)
 
     def __post_init__(self) -> None:
         self.use_cpu = self.use_cpu or best() == "cpu"  # transformers rejects bfloat16 without it

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mars_demo import cli, tasks
-from mars_demo.cli import chat, train
+from mars_demo.cli import chat
 from mars_demo.cli.output import printable
 from mars_demo.core.assets import ASSETS
 from mars_demo.core.trace import Run
@@ -25,7 +25,6 @@ from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.load import load_checkpoint
 from mars_demo.training import corpus
-from mars_demo.training.config import MarsConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 HANG_GUARD = 300  # seconds
@@ -106,14 +105,16 @@ def lacking(tmp_path_factory):
         (["evaluate", "--limit", "0"], "0"),
         (["evaluate", "--tasks", "units,", "--limit", "1"], "''"),
         (["evaluate", "--output", "{tmp}/no/rows.json", "--limit", "1"], "{tmp}/no/rows.json"),
-        (["train", "--base", "ar-tiny", "--data", "nothing", "--output", "{tmp}"], "nothing"),
-        (["train", "--base", "ar-tiny", "--block-size", "64", "--output", "{tmp}"], "32"),
-        (["train", "--base", "ar-tiny", "--max-length", "4", "--output", "{tmp}"], "4"),
-        (["train", "--base", "ar-tiny", "--data", "self", "--conversations", "0", "--output", "{tmp}"],
+        (["train", "--base", "ar-tiny", "--data", "nothing", "--output-dir", "{tmp}"], "nothing"),
+        (["train", "--base", "ar-tiny", "--max-steps", "many"], "many"),
+        (["train", "--base", "ar-tiny", "--speed", "2"], "--speed"),
+        (["train", "--base", "ar-tiny", "--block-size", "64", "--output-dir", "{tmp}"], "32"),
+        (["train", "--base", "ar-tiny", "--max-length", "4", "--output-dir", "{tmp}"], "4"),
+        (["train", "--base", "ar-tiny", "--data", "self", "--conversations", "0", "--output-dir", "{tmp}"],
          "--conversations"),
-        (["train", "--base", "ar-tiny", "--data", "self", "--prompts", "{tmp}", "--output", "{tmp}"],
+        (["train", "--base", "ar-tiny", "--data", "self", "--prompts", "{tmp}", "--output-dir", "{tmp}"],
          "{tmp}"),
-        (["train", "--base", "ar-tiny", "--output", "{lacking}/config.json"], "{lacking}/config.json"),
+        (["train", "--base", "ar-tiny", "--output-dir", "{lacking}/config.json"], "{lacking}/config.json"),
         (["recipe", "average", "mars-tiny", "--output", "{tmp}"], "'mars-tiny'"),
         (["recipe", "average", "0.5", "--output", "{tmp}"], "'0.5'"),
         (["recipe", "average", "=1", "--output", "{tmp}"], "'=1'"),
@@ -196,9 +197,9 @@ def card_of(folder) -> dict[str, list[list[str]]]:
 def test_train_makes_a_checkpoint_that_generates_and_its_card_has_its_results(capsys, tmp_path):
     out = tmp_path / "trained"
     command = [
-        "train", "--base", "ar-tiny", "--objective", "mars", "--block-size", "4", "--steps", "1", "--data",
-        "tasks:units", "--batch-tokens", "1024", "--sft-weight", "0", "--muon-learning-rate", "1e-3",
-        "--output", str(out),
+        "train", "--base", "ar-tiny", "--objective", "mars", "--block-size", "4", "--max-steps", "1",
+        "--data", "tasks:units", "--batch-tokens", "1024", "--sft-weight", "0",
+        "--muon-learning-rate", "1e-3", "--output-dir", str(out),
     ]  # fmt: skip
     assert run(capsys, *command)[0] == 0
     assert json.loads((out / "recipe.json").read_text())["muon_learning_rate"] == 1e-3
@@ -235,8 +236,8 @@ def test_training_on_its_own_answers(capsys, tmp_path, ar_tiny, given):
     (tmp_path / "prompts.txt").write_text("\n".join(prompts) + "\n")
     out = tmp_path / "out"
     command = [
-        "train", "--base", "ar-tiny", "--data", "self", "--conversations", "3", "--steps", "1", "--output",
-        str(out), *(["--prompts", str(tmp_path / "prompts.txt")] if given else []),
+        "train", "--base", "ar-tiny", "--data", "self", "--conversations", "3", "--max-steps", "1",
+        "--output-dir", str(out), *(["--prompts", str(tmp_path / "prompts.txt")] if given else []),
     ]  # fmt: skip
     status, _, err = run(capsys, *command)
     assert status == 0, err
@@ -255,19 +256,17 @@ def test_training_on_its_own_answers(capsys, tmp_path, ar_tiny, given):
 
 
 def test_the_help_of_every_command_has_its_defaults_and_an_example(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "1000")
     for command in cli.COMMANDS:
         status, out, _ = run(capsys, command, "--help")
         assert status == 0
         [example] = re.findall(rf"^  python -m mars_demo ({command} .*)$", out, re.MULTILINE)
         values = vars(cli.parser(command).parse_args(shlex.split(example)))
-        if command == "train":
-            values |= {one: getattr(MarsConfig, field) for one, (field, *_) in train.OPTIONS.items()}
         helps = re.split(r"\n  (?=-)", out.partition("example:")[0])[1:]  # a piece for each option
         for option, text in ((words.split()[0].rstrip(","), words) for words in helps):
             assert re.search(r"\S\s{2,}\S", text), (command, option)  # something is said about it
             default = values.get(option, values.get(option.strip("-").replace("-", "_")))
-            if option not in example and default not in (None, False, "", []):
+            if option.replace("_", "-") not in example and default not in (None, False, "", []):
                 assert f"default: {default})" in text, (command, option)
 
 

@@ -141,8 +141,8 @@ def test_a_quantized_file_is_the_same_checkpoint(source, folder):
 @pytest.mark.full
 def test_a_gguf_file_can_be_the_base_of_a_training(folder, tmp_path):
     file = str(gguf_file(str(folder)))
-    command = ["train", "--base", file, "--steps", "2", "--max-length", "96", "--batch-tokens", "512"]
-    assert cli.main([*command, "--output", str(tmp_path / "trained")]) == 0
+    command = ["train", "--base", file, "--max-steps", "2", "--max-length", "96", "--batch-tokens", "512"]
+    assert cli.main([*command, "--output-dir", str(tmp_path / "trained")]) == 0
     trained = load_checkpoint(str(tmp_path / "trained"), device="cpu")
     assert (trained.block_size, trained.model.dtype) == (8, torch.float32)
 

@@ -1,6 +1,5 @@
 """Training: losses, resuming after interruptions, watched trainings, the clock and the optimizer."""
 
-import argparse
 import itertools
 import json
 import math
@@ -29,7 +28,6 @@ from transformers import (
 )
 
 from mars_demo import cli, tasks
-from mars_demo.cli.train import register
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import training_record, trainings
@@ -110,8 +108,8 @@ def test_an_interrupted_run_resumes_to_the_losses_of_an_uninterrupted_one(
 
 def command(output, *options: str) -> list[str]:
     return [
-        "-m", "mars_demo", "train", "--base", "ar-tiny", "--data", "tasks:units", "--steps", "6",
-        "--batch-tokens", "512", "--save-every", "2", "--output", str(output), *options,
+        "-m", "mars_demo", "train", "--base", "ar-tiny", "--data", "tasks:units", "--max-steps", "6",
+        "--batch-tokens", "512", "--save-steps", "2", "--output-dir", str(output), *options,
     ]  # fmt: skip
 
 
@@ -168,14 +166,14 @@ def two_nodes() -> list[list[str]]:
 def test_two_interrupted_processes_train_as_one_with_the_same_global_batch(tmp_path, data, launchers):
     one, two = tmp_path / "one", tmp_path / "two"
     training = [
-        IN_FLOAT32, "--base", "ar-tiny", "--data", str(data), "--steps", "6", "--batch-tokens", "256",
-        "--save-every", "2", "--gradient-checkpointing",
+        IN_FLOAT32, "--base", "ar-tiny", "--data", str(data), "--max-steps", "6", "--batch-tokens", "256",
+        "--save-steps", "2", "--activation-checkpointing",
         "--reference", "ar-tiny", "--reference-weight", "1",
     ]  # fmt: skip
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
     def are_done(*options: str, **environment: str) -> bool:
-        of_each = [*training, "--accumulate", "2", "--output", str(two), *options]
+        of_each = [*training, "--gradient-accumulation-steps", "2", "--output-dir", str(two), *options]
         started = [
             subprocess.Popen([*launcher, *of_each], env=ON_CPU | environment, **quiet)
             for launcher in launchers()
@@ -185,7 +183,14 @@ def test_two_interrupted_processes_train_as_one_with_the_same_global_batch(tmp_p
     assert not are_done(FAIL_AFTER="3", FAILURE="interrupt")
     assert [path.name for path in two.glob("checkpoint-*")] == ["checkpoint-2"]
     assert are_done("--resume")
-    as_two = ["--accumulate", "4", "--workers", "2", "--output", str(one)]
+    as_two = [
+        "--gradient-accumulation-steps",
+        "4",
+        "--dataloader-num-workers",
+        "2",
+        "--output-dir",
+        str(one),
+    ]
     subprocess.run([sys.executable, *training, *as_two], check=True, capture_output=True, env=ON_CPU)
     for expected, metrics in zip(logged(one), logged(two), strict=True):
         numbers = expected.scalars() | {"seconds": metrics.seconds}
@@ -207,16 +212,14 @@ def test_the_commands_of_the_documents_are_those_of_accelerate():
         assert config.distributed_type == DistributedType.FSDP and config.fsdp_config["fsdp_version"] == 2
         assert known.module and known.training_script == "mars_demo"
         assert known.training_script_args[0] == "train"
-        parser = argparse.ArgumentParser()
-        register(parser)
-        parser.parse_args(known.training_script_args[1:])
+        cli.parser("train").parse_args(known.training_script_args)
         processes.append((config.num_machines, known.num_processes or config.num_processes))
     assert processes == [(1, 2), (1, 8)]
 
 
 def test_several_processes_do_not_generate_answers(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    arguments = ["train", "--base", "ar-tiny", "--data", "self", "--output", str(tmp_path / "out")]
+    arguments = ["train", "--base", "ar-tiny", "--data", "self", "--output-dir", str(tmp_path / "out")]
     assert cli.main(arguments) == 2
     assert "self.jsonl" in capsys.readouterr().err and not (tmp_path / "out").exists()
 
@@ -405,7 +408,7 @@ def test_the_tiny_recipe_runs_all_stages_and_resumes(tmp_path, monkeypatch):
     short = {name: one | {"max_steps": 2, "batch_tokens": 256} for name, one in tiny.STAGES.items()}
     for stages in (dict(itertools.islice(short.items(), 1)), short):
         monkeypatch.setattr(tiny, "STAGES", stages)
-        assert cli.main(["recipe", "tiny", "--output", str(tmp_path)]) == 0
+        assert cli.main(["recipe", "tiny", "--output-dir", str(tmp_path)]) == 0
     ar, mars = (load_checkpoint(str(tmp_path / n), device="cpu") for n in ("ar-tiny", "mars-tiny"))
     assert (ar.block_size, mars.block_size) == (None, 8)
     assert len(ar.tokenizer) == len(mars.tokenizer)
@@ -515,7 +518,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path, tokenizer):
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["RLIMIT_FSIZE", "RLIMIT_AS"])
 def test_a_run_resumes_after_a_full_disk_or_memory(tmp_path, kind):
-    options = command(tmp_path, "--save-every", "1", "--steps", "5", "--batch-tokens", "256")[3:]
+    options = command(tmp_path, "--save-steps", "1", "--max-steps", "5", "--batch-tokens", "256")[3:]
     train = [sys.executable, IN_FLOAT32, *options, "--max-length", "256"]
     alone = ON_CPU | {"OMP_NUM_THREADS": "1"}
     failing = alone | {"FAIL_AFTER": "2", "FAILURE": kind}
