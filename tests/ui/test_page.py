@@ -132,22 +132,15 @@ def test_advanced_settings_reach_every_side_and_its_link(visit, mars_tiny):
     expect(page).to_have_url(re.compile("&max_new_tokens=24&temperature=0.8&top_p=0.9$"))
 
 
-def test_a_better_window_and_better_examples_are_one_press_away(visit):
+def test_better_examples_are_one_press_away(visit):
     page = visit("run=story")
     is_ready(page)
-    cause, button = page.locator("#stage .cause"), page.locator("#stage .reasons button")
+    cause = page.locator("#stage .cause")
     expect(cause).to_contain_text(re.compile(r"The second slot reached τ in \d+ of \d+ forwards"))
-    slots = re.search(r"\d+", button.text_content())[0]
     before = stage(page).get_attribute("data-run")
     cause.get_by_role("button", name="Times table").click()
     expect(prompt(page)).to_have_value(TABLE)
-    button.click()
-    expect(page.locator("#window input[type=number]")).to_have_value(slots)
     assert stage(page).get_attribute("data-run") == before  # the visitor runs it
-    button.click()
-    expect(stage(page)).not_to_have_attribute("data-run", before)
-    to_the_end(page)
-    assert records(page)["mars"].settings.window == int(slots)
 
 
 @pytest.mark.full
@@ -200,7 +193,7 @@ def test_a_click_on_stop_is_one_request(config):
         part["id"] for part in config["components"] if part["props"].get("elem_id", "").endswith("stop")
     ]
     targets = [target for event in config["dependencies"] for target in event["targets"]]
-    assert len(stops) > 3
+    assert len(stops) == 3
     assert sorted(block for block, event in targets if event == "click" and block in stops) == sorted(stops)
 
 
