@@ -6,10 +6,10 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, NoReturn
 
 from mars_demo import __version__
 from mars_demo.cli.output import notice
+from mars_demo.core.parser import Parser
 
 # Set before transformers is imported, to keep standard error for this program's progress and notices.
 if not sys.stderr.isatty():
@@ -43,24 +43,6 @@ COMMANDS = {  # for each command: what it does, and the arguments of an example
         "--hardware cpu-basic --model mars-tiny --output my-space",
     ),
 }
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser with errors of one line, like every error of this program.
-
-    The help of an option ends with its default.
-    """
-
-    def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
-        """Add an argument, and its default to its help unless it is there already."""
-        text, default = settings.get("help") or "", settings.get("default")
-        is_shown = default not in (None, [], "", argparse.SUPPRESS) and default is not False
-        if is_shown and "default:" not in text:
-            settings["help"] = f"{text} (default: %(default)s)"
-        return super().add_argument(*names, **settings)
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
 
 
 def parser(command: str | None = None) -> Parser:

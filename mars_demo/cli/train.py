@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from transformers import HfArgumentParser
 
-from mars_demo.cli import Parser
 from mars_demo.cli.output import notice
+from mars_demo.core.parser import Parser
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import card
 from mars_demo.models.load import load_checkpoint

@@ -3,24 +3,16 @@
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
 
 from mars_demo.core import limits
 from mars_demo.core.names import DTYPE
+from mars_demo.core.parser import Parser
 
 VARIABLE = "MARS_DEMO_MODELS"
 
 
-class AppParser(argparse.ArgumentParser):
-    """A parser whose errors are one line, without the usage."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print one line and exit, as the commands of the library do."""
-        self.exit(2, f"{self.prog}: {message}\n")
-
-
-def app_parser() -> AppParser:
-    parser = AppParser(
+def app_parser() -> Parser:
+    parser = Parser(
         prog="app.py",
         description="Serve MARS Demo in the browser.",
         epilog=f"Without --model, the environment variable {VARIABLE} names the models, separated by "
