@@ -17,7 +17,6 @@ class Schedule:
     title: str
     rows: list[str]
     steps: list[list[str]] = field(default_factory=list)
-    ms: list[float] = field(default_factory=list)  # of measured steps
     positions: list[int] = field(default_factory=list)  # of derived steps, padding included
 
 

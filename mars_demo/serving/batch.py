@@ -1,7 +1,6 @@
 """A batch: slots for sequences on one model, which share one forward at a time."""
 
 import itertools
-import time
 from collections import deque
 from collections.abc import Collection
 
@@ -26,7 +25,7 @@ class Batch:
 
     A waiting sequence takes a free slot at once, without `continuous` when all slots are free. Each step is
     one forward for the sequences whose turn it is, and finished sequences leave. `positions` counts the
-    computed positions, padding included; `seconds` is the time of the forwards.
+    computed positions, padding included.
 
     Raises:
         ValueError: if the size is below 1, or the cache does not fit into the free memory.
@@ -41,7 +40,6 @@ class Batch:
         self.waiting: deque[BatchSequence] = deque()
         self.active: list[BatchSequence] = []
         self.positions = self.forwards = 0
-        self.seconds = 0.0
 
     def _scheduled(self, forwards: dict[BatchSequence, Forward]) -> dict[BatchSequence, Forward]:
         """Return the forwards whose turn it is.
@@ -65,14 +63,12 @@ class Batch:
             while self.waiting and len(self.active) < self.size:
                 self.active.append(self.waiting.popleft())
         with SCHEDULER.turn():
-            started = time.perf_counter()
             # Block cache: a sequence with a full block waits. Once every block is full, one forward commits
             # them all; it accepts no token, so no sequence moves. With the other caches, no block is full.
             computing = [sequence for sequence in self.active if not sequence.full] or self.active
             # A sequence keeps its forward, with the τ of that moment, until it is scheduled.
             forwards = self._scheduled({sequence: sequence.next_forward() for sequence in computing})
             readings = _read_all(self._cache.forward(forwards), forwards)
-            self.seconds += time.perf_counter() - started
             steps = [(sequence, sequence.take(own)) for sequence, own in readings.items()]
         self.forwards += 1
         self.positions += self._padded(forwards.values())

@@ -34,12 +34,9 @@ class Decoding:
         self._sequences = sequences
 
     def __iter__(self) -> Iterator[list[int]]:
-        before = self.batch.seconds
         for moved in _steps(self.batch):
             computed = [sequence for sequence, _ in moved]
             self.schedule.steps.append([self._state(sequence, computed) for sequence in self._sequences])
-            self.schedule.ms.append(round(1000 * (self.batch.seconds - before), 3))
-            before = self.batch.seconds
             yield [number for number, sequence in enumerate(self._sequences) if sequence in computed]
 
     def _state(self, sequence: BatchSequence, computed: Sequence[BatchSequence]) -> str:

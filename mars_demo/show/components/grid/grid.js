@@ -3,9 +3,8 @@
 // `props.value` is a `Mask` of ui/masks.py as JSON: rows are queries, columns are keys, filled cells
 // are visible.
 
-import { element, props, watch } from "../component.js";
-import { draw, find, findAll, make, say, set } from "../dom.js";
-import { copyOf, documentOf, downloadPicture } from "../svg.js";
+import { props, watch } from "../component.js";
+import { draw, find, make, say, set } from "../dom.js";
 import { UNIT, boxOf, grid, size } from "./layout.js";
 import { drawMatrix } from "./matrix.js";
 import { describe } from "./reasons.js";
@@ -81,37 +80,6 @@ find(".plot").addEventListener("keydown", (event) => {
   pointAt((here?.row ?? -down) + down, (here?.column ?? -right) + right);
   event.preventDefault();
   event.stopPropagation();
-});
-
-// -------------------------------------------------------------------------------------- a picture
-
-/** Return an SVG document of the matrix and the list of its regions. */
-function exported() {
-  const matrix = find(".matrix");
-  const box = matrix.getAttribute("viewBox").split(" ").map(Number);
-  const [x, y, width, height] = box;
-  const entries = findAll(".regions .region");
-  const em = Math.min(8, width / 0.7 / Math.max(1, ...entries.map((entry) => entry.textContent.length)));
-  const list = entries.flatMap((entry, index) =>
-    copiedEntry(entry, x, y + height + (1.6 * index + 0.5) * em, em),
-  );
-  const parts = [set(copyOf(matrix), { x, y, width, height }), ...list];
-  const below = entries.length ? (1.6 * entries.length + 0.5) * em : 0;
-  return documentOf(parts, [x, y, width, height + below], 4);
-}
-
-function copiedEntry(entry, x, y, em) {
-  const map = set(copyOf(find("svg", entry)), { x, y, width: 2 * em, height: 1.2 * em });
-  const text = draw("text", { x: x + 2.5 * em, y: y + em, "font-size": em });
-  const { color, fontFamily } = getComputedStyle(entry);
-  Object.assign(text.style, { fill: color, fontFamily });
-  text.textContent = entry.textContent;
-  return [map, text];
-}
-
-element.addEventListener("click", ({ target }) => {
-  const kind = target.dataset?.do;
-  if (kind && grid.picture) downloadPicture(`mask-${grid.picture.kind}`, kind, exported(), 1);
 });
 
 // --------------------------------------------------------------------------------------- the value

@@ -2,7 +2,6 @@
 
 import { constants, server, trigger } from "../component.js";
 import { find, say } from "../dom.js";
-import { download } from "../svg.js";
 import { nameRecording, queryValue } from "../../url.js";
 import { inView, show } from "./records.js";
 import { runs, stage } from "./state.js";
@@ -84,4 +83,12 @@ export async function copyLink() {
   const isWhole = stage.recording || queryValue("prompt") !== null;
   say(button, isWhole ? "Copied" : "Copied without the prompt");
   setTimeout(() => say(button, "Copy link"), 1500);
+}
+
+function download(name, blob) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000); // while the browser may still read it
 }
