@@ -82,7 +82,7 @@ def transfers(device, monkeypatch):
         return [reading.Reading(7, 0.95, [7] * 5, [0.2] * 5) for _ in range(len(readings))]
 
     for module in (reading, strategy, batches):
-        monkeypatch.setattr(module, "fetch", fetch)
+        monkeypatch.setattr(module, "read_measured", fetch)
     return measured
 
 

@@ -33,7 +33,7 @@ def collect(folder: Path, checkpoints: Iterable[Checkpoint]) -> int:
     """Write everything but the page to an empty folder: models, worker and libraries; return the bytes.
 
     Raises:
-        ValueError: if a model cannot be exported, or the libraries cannot be had (see `runtime.fetch`).
+        ValueError: if a model cannot be exported, or the libraries cannot be fetched.
     """
     libraries = folder / _WORKER / "runtime"
     libraries.mkdir(parents=True)
