@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Locator, Page
 
-PLAYING, PAUSED = re.compile("⏸"), re.compile("▶")
+PLAYING, PAUSED = re.compile("Pause"), re.compile("Play")
 
 PROJECTOR = {"width": 1280, "height": 720}
 MOVING = (".verdict", ".replay", ".caption", ".slots", '[data-lane="ar"]', '[data-lane="mars"] .strip')

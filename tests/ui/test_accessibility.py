@@ -88,7 +88,7 @@ def test_a_talk_has_no_small_text_and_is_controlled_by_keys(visit):
     page.locator("#talk-row button[data-key=n]").click()
     expect(shown).to_have_value("function")
     page.keyboard.press("Space")  # the stage handles the key, not the button
-    expect(page.locator("#stage .play")).to_contain_text("⏸")
+    expect(page.locator("#stage .play")).to_contain_text("Pause")
     expect(shown).to_have_value("function")
 
     page.locator("#prompt textarea").press_sequentially("25n")

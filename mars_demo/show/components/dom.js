@@ -80,3 +80,9 @@ export function set(node, attributes) {
 export function say(/** @type {Node} */ node, /** @type {string} */ text) {
   if (node.textContent !== text) node.textContent = text;
 }
+
+/** Show on the button of the player what a press does: play, or pause what is playing. */
+export function drawPlay(/** @type {boolean} */ isPlaying) {
+  find(".play").classList.toggle("playing", isPlaying);
+  say(find(".play"), isPlaying ? "Pause" : "Play");
+}

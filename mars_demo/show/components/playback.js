@@ -1,6 +1,6 @@
 // The replay of a figure, step by step: its button `.play` and its slider `.playhead`.
 
-import { find, say } from "./dom.js";
+import { drawPlay, find } from "./dom.js";
 
 const LONGEST = 12_000; // ms of a replay
 const PACE = 180; // ms per step of a short one
@@ -39,7 +39,7 @@ export class Playback {
   draw(most = this.count()) {
     Object.assign(find(".playhead"), { max: most, value: this.shown, disabled: !this.count() });
     find(".play").disabled = !this.count();
-    say(find(".play"), this.#timer === undefined ? "▶ Play" : "⏸ Pause");
+    drawPlay(this.#timer !== undefined);
   }
 
   #goTo(step) {

@@ -1,6 +1,6 @@
 // The replay of the record on its own clock.
 
-import { find, findAll, say } from "../dom.js";
+import { drawPlay, find, findAll, say } from "../dom.js";
 import { seconds } from "../words.js";
 import { hideCard } from "./card.js";
 import { focused, redraw, total, view } from "./state.js";
@@ -61,7 +61,7 @@ function speed() {
 export function drawReplay() {
   const end = total();
   say(find(".clock"), end ? `${seconds(view.time ?? end)} of ${seconds(end)}` : "");
-  say(find(".play"), view.playing === null ? "▶ Play" : "⏸ Pause");
+  drawPlay(view.playing !== null);
   for (const button of findAll(".replay button")) button.disabled = !end;
 }
 

@@ -19,11 +19,19 @@ const STATES = {
  */
 function rowsOf(run, number) {
   const pass = run.passes[number];
-  const rows = pass.slots.map(({ score, source }, slot) => {
-    return { state: stateOf(run, number, slot), text: candidate(pass, slot), score, source, slot };
+  const end = endOf(run);
+  const rows = pass.slots.map(({ id, score, source }, slot) => {
+    const text = id === end ? "end" : candidate(pass, slot);
+    return { state: stateOf(run, number, slot), text, score, source, slot };
   });
   rows.splice(pass.accepted, 0, ...rejectedDrafts(run, number));
   return rows;
+}
+
+/** Return the id of the end token of a run that ended with one; slots beyond it often have it too. */
+function endOf({ passes }) {
+  const last = passes.at(-1);
+  return last.stop === "eos" ? last.slots[last.accepted - 1].id : null;
 }
 
 function rejectedDrafts(run, number) {
