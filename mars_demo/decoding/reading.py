@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from math import isfinite
 
 import torch
 from torch import Tensor
@@ -94,9 +96,17 @@ def read_measured(measured: Tensor) -> list[Reading]:
     """Return the readings that `measure` left on the device.
 
     This is the only transfer of a forward, and the only time that the host waits for the device.
+
+    Raises:
+        ValueError: if the model computed values that are not numbers.
     """
-    count = measured.shape[1] // 2 - 1
+    count, rows = measured.shape[1] // 2 - 1, measured.tolist()
+    if not all(map(isfinite, chain.from_iterable(rows))):
+        raise ValueError(
+            "The model computed values that are not numbers. Its weights may be broken, or too large for "
+            "its precision: try float32."
+        )
     return [
         Reading(int(token), score, [int(candidate) for candidate in rest[:count]], rest[count:])
-        for token, score, *rest in measured.tolist()
+        for token, score, *rest in rows
     ]

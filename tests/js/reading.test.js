@@ -38,3 +38,8 @@ test("the largest values come first, and of equal ones the first one", () => {
   const sorted = [...values.keys()].sort((a, b) => values[b] - values[a]).slice(0, 5);
   assert.deepEqual(largest(values, 5), sorted);
 });
+
+test("values that are not numbers are refused", () => {
+  for (const broken of [Number.NaN, Number.POSITIVE_INFINITY])
+    assert.throws(() => read(Float32Array.of(1, broken, 2, 0, 0, 0), 1), /not numbers/);
+});

@@ -8,6 +8,7 @@ import weakref
 from dataclasses import replace
 
 import pytest
+import torch
 import without_cache
 from draft_models import trained_for, truncated
 from greedy import check_same_passes, check_tokens, generate
@@ -469,3 +470,14 @@ def test_n_gram_drafts_save_forwards_and_change_no_answer(looping, window, linea
     assert alone.sources["copy"] == 0 and alone.tokens_per_forward < run.tokens_per_forward
     assert max(step.drafts for step in run.passes) > 4
     assert max(step.drafts for step in alone.passes) == window - 1
+
+
+@pytest.mark.parametrize("mode", ["ar", "mars", "lossless"])
+def test_a_model_with_broken_weights_ends_the_run_with_a_sentence(tokenizer, mode):
+    model = random_model("llama", tokenizer, context=256)
+    with torch.no_grad():
+        model.get_output_embeddings().weight[5] = float("nan")
+    run = decode(wrap("broken", model, tokenizer), "Hello", Request(mode, 0.9))
+    with pytest.raises(ValueError, match="not numbers.*float32"):
+        run.finish()
+    assert not run.passes

@@ -42,6 +42,7 @@ function measure(logits) {
   const most = logits[token]; // subtracted, so that no exponential overflows
   let total = 0;
   for (const logit of logits) total += Math.exp(logit - most);
+  if (!(total > 0)) throw new Error("The model computed values that are not numbers.");
   const probabilities = candidates.map((candidate) => Math.exp(logits[candidate] - most) / total);
   return { token, score: probabilities[0], candidates, probabilities, source: "model" };
 }
