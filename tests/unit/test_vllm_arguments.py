@@ -1,9 +1,14 @@
 """The plugin for vLLM, where it needs no vLLM: arguments of requests, acceptance and τ by load."""
 
+import ast
+import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from mars_demo import vllm
+from mars_demo.models.export.vllm_plugin import flags
 from mars_demo.vllm.accepting import accept, next_drafts
 from mars_demo.vllm.arguments import RANGE, Arguments, Server, arguments_of, read_arguments, room
 
@@ -131,3 +136,12 @@ def test_tau_falls_with_the_load():
     assert [by_load(load) for load in (0, 0.5, 1, 3)] == pytest.approx([1.0, 0.9, 0.8, 0.8])
     assert Arguments(0.7, 8).threshold(0.5) == 0.7
     assert Arguments(None, 8).threshold(0.5) is None
+
+
+def test_the_flags_name_what_the_plugin_has():
+    named = flags("mars_vllm", masks=8)
+    model = json.loads(named["speculative-config"])["model"]
+    for path in (model, *(named[flag] for flag in ("worker-cls", "scheduler-cls", "middleware"))):
+        package, module, name = path.split(".")
+        tree = ast.parse((Path(vllm.__file__).parent / f"{module}.py").read_text("utf-8"))
+        assert package == "mars_vllm" and name in {getattr(node, "name", None) for node in tree.body}, path

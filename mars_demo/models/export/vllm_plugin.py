@@ -23,7 +23,7 @@ def flags(
     return own | {
         "worker-cls": f"{package}.worker.MarsWorker",
         "scheduler-cls": f"{package}.scheduler.MarsScheduler",
-        "middleware": f"{package}.http.checked",
+        "middleware": f"{package}.http.checked_request",
         "speculative-config": json.dumps(speculative),
         "max-num-seqs": size,
         "max-num-batched-tokens": max(4096, 4 * masks * size),  # with room for prompts
