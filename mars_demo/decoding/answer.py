@@ -1,11 +1,11 @@
 """A growing answer: its tokens, its text, and the record of each forward."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 from mars_demo.core.trace import Pass, Slot
-from mars_demo.decoding.reading import Reading
+from mars_demo.decoding.reading import Forward, Reading
 from mars_demo.models.checkpoint import Checkpoint
 
 
@@ -15,6 +15,12 @@ class Outcome:
 
     step: Pass
     keep: int
+
+
+# A module of `decoding.strategies` has a function `strategy(answer, request)`, which yields a `Forward`,
+# receives its readings, and yields an `Outcome`, repeatedly. The caller has the model and sets
+# `answer.cached`: `decode` drives one strategy with an engine, `serving` a batch of them.
+Strategy = Generator[Forward | Outcome, list[Reading] | None, None]
 
 
 @dataclass

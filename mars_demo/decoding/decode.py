@@ -7,9 +7,9 @@ from importlib import import_module
 from mars_demo.core.messages import Encoded, Message, checked, user
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.core.trace import Pass, Run, Settings
-from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.answer import Answer, Strategy
+from mars_demo.decoding.reading import compute
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Strategy, compute
 from mars_demo.models.chat import encode_prompt, encode_raw
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import gpu_name

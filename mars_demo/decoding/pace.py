@@ -9,8 +9,8 @@ from statistics import linear_regression
 
 from mars_demo.core import layout as layouts
 from mars_demo.core.acceptance import Acceptance
+from mars_demo.decoding.reading import Forward, compute
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward, compute
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.runtime.decoder import Decoder
 from mars_demo.models.runtime.engine import Engine

@@ -1,21 +1,37 @@
-"""Readings of logits: the chosen token of each slot, its score and the alternatives."""
+"""Forwards and their readings: the chosen token of each slot, its score and the alternatives."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, takewhile
 from math import isfinite
 
 import torch
 from torch import Tensor
 
 from mars_demo.core.acceptance import Acceptance
+from mars_demo.core.layout import Layout
 from mars_demo.decoding.sampling import Sampling
+from mars_demo.models.runtime.engine import Engine
 
 ALTERNATIVES = 5  # candidates recorded for each slot
 LARGE = 16384  # vocabulary size from which torch computes several slots with threads
 BLOCK = 128  # tokens of a block in `most_probable`
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A request for a forward: a layout of one sequence, with readings of its positions from `first` on."""
+
+    layout: Layout
+    first: int = 0
+
+    @property
+    def positions(self) -> list[int]:
+        """Return the position ids of the positions from `first` on."""
+        return self.layout.positions[0, self.first :].tolist()
 
 
 @dataclass(frozen=True)
@@ -32,6 +48,27 @@ class Reading:
 def marked(readings: Sequence[Reading], source: str) -> list[Reading]:
     """Return the readings with another source."""
     return [replace(reading, source=source) for reading in readings]
+
+
+def compute(
+    engine: Engine, forward: Forward, acceptance: Acceptance, sampling: Sampling | None = None
+) -> tuple[list[Reading], dict[str, float]]:
+    """Run a forward; return the readings of its positions from `first` on, and the times of its two parts.
+
+    A GPU computes asynchronously, so it has no such times.
+    """
+    started = time.perf_counter()
+    logits = engine.forward(forward.layout, forward.first)
+    computed = time.perf_counter()
+    readings = read_measured(measure(logits, acceptance, forward.positions, sampling))
+    ended = time.perf_counter()
+    times = {"model_ms": 1000 * (computed - started), "read_ms": 1000 * (ended - computed)}
+    return readings, times if engine.decoder.device.type == "cpu" else {}
+
+
+def count_verified(drafts: Sequence[int], own: Sequence[Reading]) -> int:
+    """Return the number of leading drafts that equal the model's own choices."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1].token, zip(drafts, own)))
 
 
 def measure(

@@ -10,8 +10,7 @@ from transformers import PreTrainedModel
 
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.core.trace import Pass
-from mars_demo.decoding.reading import Reading, measure, read_measured
-from mars_demo.decoding.strategy import Forward
+from mars_demo.decoding.reading import Forward, Reading, measure, read_measured
 from mars_demo.models import memory
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.serving.batch_sequence import BatchSequence

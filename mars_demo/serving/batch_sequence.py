@@ -8,9 +8,8 @@ from mars_demo.core.layout import causal
 from mars_demo.core.messages import Encoded
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.decode import prepare
-from mars_demo.decoding.reading import Reading
+from mars_demo.decoding.reading import Forward, Reading
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward
 from mars_demo.models.checkpoint import Checkpoint
 
 CACHE_BLOCK = 32  # positions; the paper's best are 16 and 32

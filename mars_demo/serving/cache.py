@@ -9,7 +9,7 @@ from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import CacheLayerMixin
 
 from mars_demo.core.layout import together
-from mars_demo.decoding.strategy import Forward
+from mars_demo.decoding.reading import Forward
 from mars_demo.models.runtime.decoder import logits_of, masks, run_layout
 
 FIRST_ROOM = 64  # columns

@@ -19,8 +19,8 @@ from mars_demo.core.modes import BASELINE, RACED
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding import decode as decoding
+from mars_demo.decoding.reading import Forward, compute
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward, compute
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.runtime.engine import Engine
 from mars_demo.ui.generation import Generation, of_controls

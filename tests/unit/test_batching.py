@@ -25,8 +25,8 @@ from mars_demo.core.schedule import (
 )
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
+from mars_demo.decoding.reading import Forward
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.engine import Engine

@@ -7,10 +7,9 @@ import torch
 
 from mars_demo.core.acceptance import admits
 from mars_demo.core.layout import NO_GROUP, Layout, Role
-from mars_demo.decoding.answer import Answer
-from mars_demo.decoding.reading import Reading, marked
+from mars_demo.decoding.answer import Answer, Strategy
+from mars_demo.decoding.reading import Forward, Reading, marked
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward, Strategy
 
 
 def strategy(answer: Answer, request: Request) -> Strategy:

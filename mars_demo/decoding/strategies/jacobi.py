@@ -1,10 +1,9 @@
 """Jacobi decoding, a baseline that needs no training."""
 
 from mars_demo.core import layout as layouts
-from mars_demo.decoding.answer import Answer
-from mars_demo.decoding.reading import marked
+from mars_demo.decoding.answer import Answer, Strategy
+from mars_demo.decoding.reading import Forward, count_verified, marked
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward, Strategy, count_verified
 
 
 def strategy(answer: Answer, request: Request) -> Strategy:

@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 from mars_demo.core import layout as layouts
-from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.answer import Answer, Strategy
 from mars_demo.decoding.pace import Pace
 from mars_demo.decoding.prompt_lookup import PromptLookup
-from mars_demo.decoding.reading import Reading, marked
+from mars_demo.decoding.reading import Forward, Reading, count_verified, marked
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward, Strategy, count_verified
 
 
 def strategy(answer: Answer, request: Request) -> Strategy:

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from mars_demo.core import layout as layouts
 from mars_demo.core.acceptance import Acceptance, accepted, several
-from mars_demo.decoding.answer import Answer
-from mars_demo.decoding.reading import marked
+from mars_demo.decoding.answer import Answer, Strategy
+from mars_demo.decoding.reading import Forward, compute, count_verified, marked
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.decoding.strategy import Forward, Strategy, compute, count_verified
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.runtime.engine import Engine
 

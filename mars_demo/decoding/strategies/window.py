@@ -2,11 +2,10 @@
 
 from mars_demo.core import layout as layouts
 from mars_demo.core.acceptance import accepted, several
-from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.answer import Answer, Strategy
 from mars_demo.decoding.pace import Pace
-from mars_demo.decoding.reading import marked
+from mars_demo.decoding.reading import Forward, marked
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward, Strategy
 
 
 def strategy(answer: Answer, request: Request) -> Strategy:
