@@ -16,7 +16,6 @@ from benchmarks import report
 from benchmarks.timing import take_turns
 from mars_demo import tasks
 from mars_demo.core.acceptance import TAU
-from mars_demo.core.schedule import WAIT
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.models.chat import encode_prompt
@@ -68,12 +67,12 @@ def decoding(
 ) -> Counts:
     """Answer all prompts with `decode_batch`; positions include padding, `waiting` is of idle slots."""
     done = decode_batch(checkpoint, prompts, request, size=size, **settings).finish()
-    steps = done.schedule.steps
+    batch = done.batch
     return {
         "tokens": sum(run.tokens for run in done.runs),
-        "forwards": done.batch.forwards,
-        "positions": done.batch.positions,
-        "waiting": sum(step.count(WAIT) for step in steps) / (len(steps) * done.batch.size),
+        "forwards": batch.forwards,
+        "positions": batch.positions,
+        "waiting": batch.waits / (batch.forwards * batch.size),
     }
 
 

@@ -24,7 +24,7 @@ class Batch:
 
     A waiting sequence takes a free slot at once, without `continuous` when all slots are free. Each step is
     one forward for the sequences whose turn it is, and finished sequences leave. `positions` counts the
-    computed positions, padding included.
+    computed positions, padding included, and `waits` the sequences that a forward left waiting.
 
     Raises:
         ValueError: if the size is below 1, or the cache does not fit into the free memory.
@@ -38,7 +38,7 @@ class Batch:
         self.size, self._continuous = size, continuous
         self.waiting: deque[BatchSequence] = deque()
         self.active: list[BatchSequence] = []
-        self.positions = self.forwards = 0
+        self.positions = self.forwards = self.waits = 0
 
     def _scheduled(self, forwards: dict[BatchSequence, Forward]) -> dict[BatchSequence, Forward]:
         """Return the forwards whose turn it is.
@@ -70,6 +70,7 @@ class Batch:
             readings = _read_all(self._cache.forward(forwards), forwards)
             steps = [(sequence, sequence.take(own)) for sequence, own in readings.items()]
         self.forwards += 1
+        self.waits += len(self.active) - len(forwards)
         self.positions += self._padded(forwards.values())
         moved = [(sequence, step) for sequence, step in steps if step]
         for sequence, step in moved:

@@ -11,41 +11,23 @@ from typing import Self
 
 from mars_demo.core.messages import Encoded
 from mars_demo.core.modes import LONGEST_NGRAM_DRAFT
-from mars_demo.core.schedule import COMMIT, COMPUTE, FREE, WAIT, Schedule
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.serving.batch import Batch
 from mars_demo.serving.batch_sequence import CACHE_BLOCK, BatchSequence, fitted
 
-TITLES = {
-    "ragged": "Per-sequence cache",
-    "block": "Block cache, {} positions",
-    "none": "No cache",
-}
-
 
 class Decoding:
     """Prompts decoded together; iterating yields the numbers of the runs that each forward advanced."""
 
-    def __init__(self, sequences: list[BatchSequence], batch: Batch, title: str):
+    def __init__(self, sequences: list[BatchSequence], batch: Batch):
         self.runs, self.batch = [sequence.run for sequence in sequences], batch
-        self.schedule = Schedule(title, [run.settings.prompt for run in self.runs])
-        self._sequences = sequences
+        self._numbers = {sequence: number for number, sequence in enumerate(sequences)}
 
     def __iter__(self) -> Iterator[list[int]]:
         for moved in _steps(self.batch):
-            computed = [sequence for sequence, _ in moved]
-            self.schedule.steps.append([self._state(sequence, computed) for sequence in self._sequences])
-            yield [number for number, sequence in enumerate(self._sequences) if sequence in computed]
-
-    def _state(self, sequence: BatchSequence, computed: Sequence[BatchSequence]) -> str:
-        """Return the state of a sequence in the last forward, which advanced the `computed` ones."""
-        if sequence in computed:
-            return COMPUTE
-        if sequence not in self.batch.active:
-            return FREE
-        return WAIT if computed else COMMIT
+            yield sorted(self._numbers[sequence] for sequence, _ in moved)
 
     def finish(self) -> Self:
         for _ in self:
@@ -93,8 +75,7 @@ def decode_batch(
             sequences.append(BatchSequence(checkpoint, prompt, request, cache, cache_block))
         except ValueError as error:
             raise ValueError(f"Prompt {number}: {error}") from error
-    batch = _batch(checkpoint, sequences, size, continuous)
-    return Decoding(sequences, batch, TITLES[cache].format(cache_block))
+    return Decoding(sequences, _batch(checkpoint, sequences, size, continuous))
 
 
 def finished(
