@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_type_hints
 
 import gradio as gr
@@ -9,9 +10,8 @@ from pydantic import Field, TypeAdapter
 
 from mars_demo.core.limits import refuse_long
 from mars_demo.core.names import TINY
-from mars_demo.ui.forwards import DrawnForward
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.masks import KINDS, Sentence, draw_mask
+from mars_demo.ui.masks import KINDS, Mask, Sentence, draw_mask
 
 SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
 LEAST_TOKENS, MOST_TOKENS = 4, 128
@@ -32,18 +32,18 @@ class MaskSettings(NamedTuple):
     random_phase: bool = False
 
     @classmethod
-    def of_forward(cls, forward: DrawnForward, prompt_tokens: int) -> Self:
-        """Return the settings that describe a forward of decoding.
+    def of_forward(cls, mask: Mask, model: str) -> Self:
+        """Return the settings that describe the mask of a forward of decoding.
 
         They are inexact if the tokenizer splits the text into other tokens than the model wrote.
         """
-        drawn = forward.mask.sentence
+        drawn = mask.sentence
         return cls(
-            sentence=MODELS.load(forward.model).tokenizer.decode(drawn.ids),
-            model=forward.model,
-            kind=forward.mask.kind,
+            sentence=MODELS.load(model).tokenizer.decode(drawn.ids),
+            model=model,
+            kind=mask.kind,
             length=_between(len(drawn.ids), LEAST_TOKENS, MOST_TOKENS),
-            prompt=prompt_tokens,
+            prompt=drawn.prompt,
             new=drawn.new,
             block_size=drawn.block_size,
         )
@@ -74,7 +74,7 @@ class MaskSettings(NamedTuple):
             raise ValueError("The sentence is too short for a picture; write at least four tokens.")
         return ids
 
-    def forward(self) -> DrawnForward:
+    def mask(self) -> Mask:
         """Return the mask of the sentence, with its size as the caption.
 
         Raises:
@@ -98,14 +98,14 @@ class MaskSettings(NamedTuple):
         if not KINDS[self.kind].streams:
             cached = len(mask.columns) - positions
             caption = f"{positions} positions computed in one forward, {cached} in the cache."
-            return DrawnForward(self.model, mask, caption)
+            return replace(mask, caption=caption)
         caption = f"{len(ids)} clean and {positions - len(ids)} noisy positions."
         if self.kind == "mars":
             caption += (
                 f" With L = {len(ids)} tokens, R = {len(ids) - prompt} of them the answer, that is about "
                 f"L + R; the paper copies the whole text and computes 2L = {2 * len(ids)} positions."
             )
-        return DrawnForward(self.model, mask, caption)
+        return replace(mask, caption=caption)
 
     def ranges(self) -> dict[str, dict]:
         """Return updates of the controls whose range depends on other controls."""
@@ -154,7 +154,7 @@ class Sent(NamedTuple):
     """A forward from the stage, and the settings that describe it."""
 
     settings: MaskSettings
-    forward: DrawnForward
+    line: str
 
 
 def _between(value: float, least: int, most: int) -> float:

@@ -2,13 +2,15 @@
 
 import json
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 from mars_demo.core import layout as layouts
 from mars_demo.core.layout import Layout, Role
 from mars_demo.core.trace import Run
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.training import two_streams
 from mars_demo.training.batch import TrainingBatch, batch_of
 from mars_demo.training.corpus import TokenizedConversation
@@ -77,15 +79,16 @@ class Mask:
     rows: list[Cell]
     columns: list[Cell]
     regions: list[Region]
+    caption: str = ""
 
     @property
     def visible(self) -> list[str]:
         """Return a string of 0 and 1 per row, a character per column."""
         return ["".join("1" if cell else "0" for cell in row) for row in self.layout.visible[0].tolist()]
 
-    def line(self, caption: str = "") -> str:
+    def line(self) -> str:
         """Return the picture as JSON."""
-        shown = {"kind": self.kind, "caption": caption, "visible": self.visible}
+        shown = {"kind": self.kind, "caption": self.caption, "visible": self.visible}
         shown |= {name: [asdict(cell) for cell in getattr(self, name)] for name in ("rows", "columns")}
         shown["regions"] = [asdict(region) for region in self.regions if not region.is_empty]
         return json.dumps(shown, ensure_ascii=False)
@@ -192,24 +195,24 @@ def _of_inference(kind: str, sentence: Sentence) -> Mask:
     return Mask(kind, sentence, layout, cells, before + cells, regions)
 
 
-def of_pass(
-    run: Run, index: int, name: Callable[[int], str], prompt_ids: Sequence[int], mask_id: int
-) -> Mask:
+def of_pass(run: Run, number: int, checkpoint: Checkpoint) -> Mask:
     """Draw the layout of a forward in a recorded run: cached, newly accepted or drafted tokens, and masks.
 
-    prompt_ids: the ids of the run's whole conversation.
+    number: the forward's, from 1 on. checkpoint: the run's model.
 
     Raises:
-        ValueError: if the record does not name all tokens of a forward in the run's mode, the record does
-            not match its prompt, or the picture would be too large.
+        ValueError: if there is no such forward, the record does not name all tokens of a forward in the
+            run's mode, the record does not match its prompt, or the picture would be too large.
     """
-    mode = run.settings.mode
-    if mode not in ("ar", "mars", "lossless"):
+    if type(number) is not int or not 1 <= number <= len(run.passes):
+        raise ValueError(f"The record has no forward {number}.")
+    settings, before, step = run.settings, run.passes[: number - 1], run.passes[number - 1]
+    if settings.mode not in ("ar", "mars", "lossless"):
         raise ValueError(
-            f"A record of mode {mode} does not name all tokens of a forward. "
+            f"A record of mode {settings.mode} does not name all tokens of a forward. "
             "The mask can be drawn for ar, mars and lossless."
         )
-    before, step = run.passes[:index], run.passes[index]
+    prompt_ids = encode_prompt(checkpoint.tokenizer, settings.conversation)
     text = [*prompt_ids, *(slot.id for past in before for slot in past.slots[: past.accepted])]
     width = len(text) + step.positions
     if width > WIDEST or step.positions * width > MOST_CELLS:
@@ -217,7 +220,8 @@ def of_pass(
             f"The mask of this forward, {step.positions} × {width}, is too large for a picture of at most "
             f"{WIDEST} columns and {MOST_CELLS} cells."
         )
-    if mode == "lossless" and before:
+    sentence = Sentence(text, checkpoint.mask_id, checkpoint.token_name, prompt=len(prompt_ids))
+    if settings.mode == "lossless" and before:
         last = before[-1]
         drafts = [slot.id for slot in last.slots[last.accepted :]][: step.drafts]
         groups = step.groups or 1
@@ -225,12 +229,13 @@ def of_pass(
         if masks < 0:
             raise ValueError("The record counts fewer positions than its drafts need.")
         kind = "verification" if groups > 1 or not drafts else "linear"
-        sentence = Sentence([*text, *drafts], mask_id, name, new=len(drafts), block_size=masks)
-        return draw_mask(kind, sentence)
-    if not 0 <= run.settings.cached_tokens < len(prompt_ids):
-        raise ValueError("The record counts more cached tokens than the prompt has.")
-    new = before[-1].accepted if before else len(text) - run.settings.cached_tokens
-    if not 1 <= new <= step.positions:
-        raise ValueError("The record counts fewer positions than it has new tokens.")
-    sentence = Sentence(text, mask_id, name, new=new, block_size=step.positions - new)
-    return draw_mask("window", sentence)
+        sentence = replace(sentence, ids=[*text, *drafts], new=len(drafts), block_size=masks)
+    else:
+        if not 0 <= settings.cached_tokens < len(prompt_ids):
+            raise ValueError("The record counts more cached tokens than the prompt has.")
+        kind, new = "window", before[-1].accepted if before else len(text) - settings.cached_tokens
+        if not 1 <= new <= step.positions:
+            raise ValueError("The record counts fewer positions than it has new tokens.")
+        sentence = replace(sentence, new=new, block_size=step.positions - new)
+    caption = f"Forward {number} of “{settings.prompt}”: {step.positions} positions computed."
+    return replace(draw_mask(kind, sentence), caption=caption)

@@ -170,7 +170,7 @@ def test_the_mask_picture_of_a_follow_up_includes_cached_tokens(mars_tiny):
     ids = encode_prompt(mars_tiny.tokenizer, run.settings.conversation)
     cached = run.settings.cached_tokens
     for index, step in enumerate(run.passes):
-        picture = of_pass(run, index, mars_tiny.token_name, ids, mars_tiny.mask_id)
+        picture = of_pass(run, index + 1, mars_tiny)
         assert len(picture.rows) == step.positions
         if index == 0:
             labels = [cell.label for cell in picture.columns[:cached]]
@@ -178,5 +178,3 @@ def test_the_mask_picture_of_a_follow_up_includes_cached_tokens(mars_tiny):
             assert [cell.stream for cell in picture.rows[: len(ids) - cached]] == ["new"] * (
                 len(ids) - cached
             )
-    with pytest.raises(ValueError, match="cached"):
-        of_pass(run, 0, mars_tiny.token_name, ids[:cached], mars_tiny.mask_id)

@@ -14,7 +14,6 @@ from mars_demo.core import limits
 from mars_demo.core.limits import LIMITS
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.models.chat import encode_prompt
 from mars_demo.models.memory import MEMORY
 from mars_demo.ui.hosting.errors import LONGEST, UNEXPECTED, log, public_error, sentence
 from mars_demo.ui.masks import WIDEST, of_pass
@@ -87,11 +86,10 @@ def test_the_log_gets_one_printable_line_for_any_input(caplog):
 def test_a_picture_of_a_forward_is_bounded(mars_tiny):
     """Check the positions of a record before drawing them."""
     run = decode(mars_tiny, "Sort 3 and 1", Request(max_new_tokens=8)).finish()
-    ids = encode_prompt(mars_tiny.tokenizer, run.settings.conversation)
 
     def picture(**wrong):
         run.passes[0] = replace(run.passes[0], **wrong)
-        return of_pass(run, 0, mars_tiny.token_name, ids, mars_tiny.mask_id)
+        return of_pass(run, 1, mars_tiny)
 
     assert len(picture().rows) == run.passes[0].positions
     with pytest.raises(ValueError, match="10000000|10,000,000|picture"):

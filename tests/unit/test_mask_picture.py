@@ -8,7 +8,6 @@ import torch
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.models.chat import encode_prompt
 from mars_demo.models.runtime.engine import Engine
 from mars_demo.ui import masks
 from mars_demo.ui.masks import MOST_CELLS, Sentence
@@ -78,8 +77,6 @@ def test_inference_pictures_have_a_row_per_position(kind):
     assert len(picture.rows) == len(picture.visible) == rows
     assert {len(row) for row in picture.visible} == {cached + rows}
     assert all(row.startswith("1" * cached) for row in picture.visible)
-    record = json.loads(picture.line("words"))
-    assert record["caption"] == "words"
 
 
 @pytest.mark.parametrize(
@@ -100,9 +97,8 @@ def test_the_picture_of_a_recorded_forward_is_its_actual_mask(mars_tiny, monkeyp
     ).finish()
     if mode == "lossless":
         assert any(slot.source == "copy" for step in run.passes for slot in step.slots)
-    ids = encode_prompt(mars_tiny.tokenizer, prompt)
     for index, layout in enumerate(ran):
-        picture = masks.of_pass(run, index, name, ids, mars_tiny.mask_id)
+        picture = masks.of_pass(run, index + 1, mars_tiny)
         assert torch.equal(picture.layout.ids, layout.ids)
         assert torch.equal(picture.layout.positions, layout.positions)
         assert torch.equal(picture.layout.visible, layout.visible)
@@ -111,7 +107,7 @@ def test_the_picture_of_a_recorded_forward_is_its_actual_mask(mars_tiny, monkeyp
 def test_a_record_without_its_guesses_is_not_drawn(mars_tiny):
     run = decode(mars_tiny, "How many apples?", Request(mode="jacobi", max_new_tokens=8)).finish()
     with pytest.raises(ValueError, match="ar, mars and lossless"):
-        masks.of_pass(run, 1, name, [5, 6], mars_tiny.mask_id)
+        masks.of_pass(run, 1, mars_tiny)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from mars_demo.core.trace import Run, read_text
 from mars_demo.evaluation import paper_tables, trainings
 from mars_demo.show import recordings
-from mars_demo.ui import forwards
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.lessons import tables
 from mars_demo.ui.lessons.parts import HIDDEN, shown
 from mars_demo.ui.mask_settings import MaskSettings
+from mars_demo.ui.masks import of_pass
 
 
 def lesson_figure(chapter: dict) -> dict[str, dict]:
@@ -45,7 +46,8 @@ def training(element: dict) -> dict[str, dict]:
 def forward(element: dict) -> dict[str, dict]:
     """Show the mask of one forward of a recorded run."""
     [run] = runs(element["run"], [element["mode"]])
-    return {"grid": shown(value=forwards.of_run(run, element["forward"]).mask.line())}
+    mask = of_pass(run, element["forward"], MODELS.load(run.settings.model))
+    return {"grid": shown(value=mask.line())}
 
 
 def runs(id: str, modes: list[str]) -> list[Run]:
@@ -61,7 +63,7 @@ def lesson_grid(element: dict) -> dict[str, dict]:
     """Show a kind of mask for the example sentence. new: of a window, its new tokens, else the drafts."""
     kind, new, block_size = element["picture"], element.get("new", 2), element["block_size"]
     settings = MaskSettings(kind=kind, new=new, block_size=block_size)
-    return {"grid": shown(value=settings.forward().mask.line())}
+    return {"grid": shown(value=settings.mask().line())}
 
 
 # ------------------------------------------------------------------------------------ a choice of these

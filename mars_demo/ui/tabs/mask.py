@@ -5,7 +5,6 @@ import json
 import gradio as gr
 
 from mars_demo.show.scripts import call
-from mars_demo.ui import forwards
 from mars_demo.ui.controls import LIVE, QUIET
 from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.hosting.registry import MODELS
@@ -19,6 +18,7 @@ from mars_demo.ui.mask_settings import (
     MaskSettings,
     Sent,
 )
+from mars_demo.ui.masks import of_pass
 from mars_demo.ui.stage import read_one
 from mars_demo.ui.tabs import Page
 
@@ -41,7 +41,7 @@ def see(sent: Sent | None, *settings) -> str:
 
 def _see(sent: Sent | None, chosen: MaskSettings) -> str:
     try:
-        return (sent.forward if sent and sent.settings == chosen else chosen.forward()).line()
+        return sent.line if sent and sent.settings == chosen else chosen.mask().line()
     except ValueError as error:
         return _error_line(error)
 
@@ -82,12 +82,12 @@ def show_pass(event: gr.EventData):
     """
     try:
         run = read_one(event.record)
-        forward = forwards.of_run(run, event.number)
+        mask = of_pass(run, event.number, MODELS.load(run.settings.model))
     except ValueError as error:
         unchanged = [gr.skip()] * (len(SETTINGS) + 1)
         return *unchanged, _error_line(error), gr.Tabs(selected="mask")
-    settings = MaskSettings.of_forward(forward, len(forwards.prompt_ids(run))).fitted()
-    return *settings.updates(), Sent(settings, forward), forward.line(), gr.Tabs(selected="mask")
+    settings, line = MaskSettings.of_forward(mask, run.settings.model).fitted(), mask.line()
+    return *settings.updates(), Sent(settings, line), line, gr.Tabs(selected="mask")
 
 
 # ------------------------------------------------------------------------------------- the page
