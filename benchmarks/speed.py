@@ -121,7 +121,8 @@ def measure(model: str, prompts: int, rounds: int, max_new_tokens: int, output: 
         )
     ar = timed[AR].outputs
     rows = [
-        {"method": name, "seconds": one.seconds} | summed(one.outputs, ar) for name, one in timed.items()
+        {"method": name, "seconds": timing.seconds} | summed(timing.outputs, ar)
+        for name, timing in timed.items()
     ]
     record = {"model": checkpoint.name, "tasks": TITLES[kind], "prompts": len(ar)}
     record |= {"library": llama.version} if llama else {}
@@ -146,11 +147,11 @@ def counted(checkpoint: Checkpoint, question: Question, answer: Run | list[int])
 def summed(answers: Sequence[Mapping], ar: Sequence[Mapping]) -> dict[str, int]:
     """Return the sums over answers; `positions` are of the forwards after the prompt's."""
     return {
-        "tokens": sum(len(one["ids"]) for one in answers),
-        "forwards": sum(len(one["forwards"]) for one in answers),
-        "positions": sum(positions for one in answers for positions, _ in one["forwards"][1:]),
-        "right": sum(one["right"] for one in answers),
-        "equal": sum(one["ids"] == other["ids"] for one, other in zip(answers, ar)),
+        "tokens": sum(len(answer["ids"]) for answer in answers),
+        "forwards": sum(len(answer["forwards"]) for answer in answers),
+        "positions": sum(positions for answer in answers for positions, _ in answer["forwards"][1:]),
+        "right": sum(answer["right"] for answer in answers),
+        "equal": sum(answer["ids"] == other["ids"] for answer, other in zip(answers, ar)),
     }
 
 

@@ -76,7 +76,7 @@ def together(layouts: Sequence[Layout]) -> Layout:
     Padding attends to a last column of its own, because attention to nothing is NaN.
     """
     rows = len(layouts)
-    count, padding = map(max, zip(*(one.visible.shape[1:] for one in layouts)))
+    count, padding = map(max, zip(*(layout.visible.shape[1:] for layout in layouts)))
     batch = Layout(
         ids=torch.zeros(rows, count, dtype=torch.long),
         positions=torch.zeros(rows, count, dtype=torch.long),

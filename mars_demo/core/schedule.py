@@ -23,9 +23,9 @@ class Schedule:
 def with_ragged_cache(rows: Sequence[str], runs: Sequence[Sequence[Pass]]) -> Schedule:
     """Schedule the forwards of separate runs as a batch with a per-sequence cache: no sequence waits."""
     schedule = Schedule("Per-sequence cache", list(rows))
-    for step in zip_longest(*runs):
-        schedule.steps.append([FREE if one is None else COMPUTE for one in step])
-        schedule.positions.append(_padded([one.positions for one in step if one is not None]))
+    for passes in zip_longest(*runs):
+        schedule.steps.append([COMPUTE if step else FREE for step in passes])
+        schedule.positions.append(_padded([step.positions for step in passes if step]))
     return schedule
 
 
@@ -52,10 +52,10 @@ def with_block_cache(rows: Sequence[str], runs: Sequence[Sequence[Pass]], cache_
         sizes = []
         for row in computing:
             schedule.steps[-1][row] = COMPUTE
-            one = left[row].popleft()
-            sizes.append(one.positions + ahead[row] - newest[row])
-            ahead[row] += one.accepted
-            newest[row] = one.accepted
+            step = left[row].popleft()
+            sizes.append(step.positions + ahead[row] - newest[row])
+            ahead[row] += step.accepted
+            newest[row] = step.accepted
         schedule.positions.append(_padded(sizes))
     return schedule
 

@@ -124,4 +124,4 @@ class Request:
 
 
 # What users set; the options of commands and the fields of HTTP requests are made from it.
-PARAMETERS = {one.name: one for one in (*fields(Request), *fields(Sampling)) if one.metadata}
+PARAMETERS = {option.name: option for option in (*fields(Request), *fields(Sampling)) if option.metadata}

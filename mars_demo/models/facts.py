@@ -75,5 +75,5 @@ def licence_in(fields: dict[str, Any]) -> str | None:
     """Return the licence that a front matter names, on one short line."""
     named = fields.get("license_name") or fields.get("license")
     if isinstance(named, list):
-        named = ", ".join(one for one in named[:3] if isinstance(one, str))
+        named = ", ".join(name for name in named[:3] if isinstance(name, str))
     return " ".join(named.split())[:60] or None if isinstance(named, str) else None

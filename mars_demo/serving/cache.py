@@ -112,7 +112,7 @@ class RaggedCache:
             columns[row, :size] = torch.arange(end - size, end)
         rows = [self._rows[sequence] for sequence in sequences]
         self._places.set(rows, columns, width, self.model.device)
-        mask = masks(self.model, layout, lambda window: together([one.near(window) for one in layouts]))
+        mask = masks(self.model, layout, lambda window: together([text.near(window) for text in layouts]))
         hidden = run_layout(self.model, layout, self._cache, mask).last_hidden_state
         read = {
             sequence: hidden[row, forwards[sequence].first : size]

@@ -41,7 +41,7 @@ class ChatBody(BaseModel, **types.STRICT):
     max_tokens: types.NewTokens | None = None
     max_completion_tokens: types.NewTokens | None = None
     stop: Annotated[
-        list[str], Field(max_length=4), BeforeValidator(lambda one: [one] if isinstance(one, str) else one)
+        list[str], Field(max_length=4), BeforeValidator(lambda stop: [stop] if type(stop) is str else stop)
     ] = []
     n: Literal[1] = 1
     user: Any = None
@@ -69,7 +69,7 @@ class ChatBody(BaseModel, **types.STRICT):
             raise ValueError("The body must be a JSON object.")
         # Clients send unsupported fields that ask for nothing, such as `"tools": []`.
         known = cls.model_fields
-        given = {name: one for name, one in values.items() if one or (name in known and one is not None)}
+        given = {key: value for key, value in values.items() if value or key in known and value is not None}
         body = types.validated(cls, given)
         refuse_long(*(message.content for message in body.messages))
         return body

@@ -107,8 +107,10 @@ def _batch(
     checkpoint: Checkpoint, sequences: Collection[BatchSequence], size: int, continuous: bool = True
 ) -> Batch:
     """Return a batch of these sequences, with room for the longest text, a forward and padding."""
-    longest = max(one.run.settings.prompt_tokens + one.request.max_new_tokens for one in sequences)
-    window = max(one.request.window for one in sequences)
+    longest = max(
+        sequence.run.settings.prompt_tokens + sequence.request.max_new_tokens for sequence in sequences
+    )
+    window = max(sequence.request.window for sequence in sequences)
     tokens = max(window, LONGEST_NGRAM_DRAFT + 1)  # most tokens of a forward; a group of masks follows each
     columns = min(longest, checkpoint.context) + tokens * window + 2 * tokens + 1
     batch = Batch(checkpoint, size, columns, continuous)

@@ -191,7 +191,7 @@ class ExportedModel:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         self._session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-        shapes = {one.name: one.shape for one in self._session.get_inputs()}
+        shapes = {given.name: given.shape for given in self._session.get_inputs()}
         self._stores = {
             name: np.zeros((1, shape[1], 0, shape[3]), np.float32)
             for name, shape in shapes.items()

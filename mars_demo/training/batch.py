@@ -107,7 +107,7 @@ def batch_of(
     tensors = _tensors(rows, pad_id, length)
     clean, own = tensors["roles"] == Role.CLEAN, tensors["own"]
     taught = [
-        [one[one["roles"] == Role.CLEAN] for one in row if one["own"][0] != OTHER]
+        [streams[streams["roles"] == Role.CLEAN] for streams in row if streams["own"][0] != OTHER]
         for row in rows
         if reference
     ]
@@ -131,11 +131,11 @@ def _tensors(rows: Sequence[Sequence[TwoStreams]], pad_id: int, length: int | No
         filled[name] = value
     columns = np.arange(filled.shape[1])
     filled["spans"][..., 1, :] = np.stack([columns, columns + 1], axis=-1)
-    for row, streams in zip(filled, rows):
+    for row, conversations in zip(filled, rows):
         end = 0
-        for one in streams:
-            at, end = end, end + len(one)
-            row[at:end] = one
+        for streams in conversations:
+            at, end = end, end + len(streams)
+            row[at:end] = streams
             row["spans"][at:end] += at
     return {name: torch.from_numpy(np.ascontiguousarray(filled[name])) for name in POSITION.names}
 

@@ -38,12 +38,12 @@ class OneLength:
     def rows(self, pools: Iterable[list[TokenizedConversation]], rng: random.Random) -> Iterator[Rows]:
         for pool in pools:
             groups: list[list[TokenizedConversation]] = [[]]
-            for conversation in sorted(pool, key=lambda one: (len(one.ids), rng.random())):
+            for conversation in sorted(pool, key=lambda text: (len(text.ids), rng.random())):
                 if groups[-1] and (len(groups[-1]) + 1) * len(conversation.ids) > self.tokens:
                     groups.append([])
                 groups[-1].append(conversation)
             rng.shuffle(groups)
-            yield from ([[one] for one in group] for group in groups)
+            yield from ([[conversation] for conversation in group] for group in groups)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Batches(IterableDataset):
 
     def batch(self, rows: Rows, rng: random.Random) -> TrainingBatch:
         """Return the batch of conversations that share rows."""
-        streams = [[self._streams(one, rng) for one in row] for row in rows]
+        streams = [[self._streams(conversation, rng) for conversation in row] for row in rows]
         return batch_of(streams, pad_id(self.tokenizer), self.grouping.length, bool(self.config.reference))
 
     def _worker(self) -> tuple[int, int]:
@@ -139,9 +139,9 @@ class Batches(IterableDataset):
         for index, pool in enumerate(pools):
             encoded = [encode(self.tokenizer, messages) for messages in pool]
             fitting = [
-                one
-                for one in encoded
-                if len(one.ids) <= longest and any(one.response) and self.grouping.fits(one)
+                text
+                for text in encoded
+                if len(text.ids) <= longest and any(text.response) and self.grouping.fits(text)
             ]
             if fitting:
                 yield fitting

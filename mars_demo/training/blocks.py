@@ -15,7 +15,7 @@ def block_mask(spans: Tensor) -> BlockMask:
     begin, end = spans.unbind(-1)
     touched = _covered(begin // SIZE, torch.where(end > begin, -(-end // SIZE), 0)) > 0
     whole = _covered(-(-begin // SIZE), end // SIZE) == SIZE  # seen by every query, so not masked within
-    first, first_end, second, second_end = (one.contiguous() for one in spans.flatten(1).unbind(1))
+    first, first_end, second, second_end = (bound.contiguous() for bound in spans.flatten(1).unbind(1))
 
     def sees(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         in_first = (first[query] <= key) & (key < first_end[query])

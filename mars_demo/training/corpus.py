@@ -83,7 +83,9 @@ def task_pools(names: Sequence[str] | None, seed: int, worker: int, workers: int
     """Yield pools from the training split of built-in tasks, whose answers no model wrote."""
     for index in itertools.count(worker, workers):
         drawn = itertools.islice(tasks.examples(names, "train", seed * 1_000_003 + index), POOL)
-        answered = ([*one.messages, {"role": "assistant", "content": one.answer}] for one in drawn)
+        answered = (
+            [*example.messages, {"role": "assistant", "content": example.answer}] for example in drawn
+        )
         yield [[message | {"own": False} for message in messages] for messages in answered]
 
 

@@ -93,7 +93,7 @@ class _InParts(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, head, ids, weights, teacher, compute, needed, size, hidden, *parameters):
-        gradients = [torch.zeros_like(one) for one in (hidden, *parameters)] if needed else []
+        gradients = [torch.zeros_like(tensor) for tensor in (hidden, *parameters)] if needed else []
         parts = []
         for first in range(0, len(hidden), size):
             rows = slice(first, first + size)
@@ -104,8 +104,8 @@ class _InParts(torch.autograd.Function):
             if needed:
                 of_part, *rest = torch.autograd.grad(loss, (part, *parameters))
                 gradients[0][rows] = of_part
-                for total, one in zip(gradients[1:], rest):
-                    total += one
+                for total, gradient in zip(gradients[1:], rest):
+                    total += gradient
             parts.append((loss.detach(), *others))
         ctx.save_for_backward(*gradients)
         losses, nats, right, kls = zip(*parts)
@@ -115,4 +115,4 @@ class _InParts(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient, *unused):
-        return *[None] * 7, *(one.mul_(gradient) for one in ctx.saved_tensors)
+        return *[None] * 7, *(saved.mul_(gradient) for saved in ctx.saved_tensors)

@@ -46,8 +46,8 @@ class Objective:
         dynamic: whether batches differ in shape; the number of targets differs in any case.
         """
         self._of_part = torch.compile(head.of_part, dynamic=True)
-        for one in (model, self.reference and self.reference.model):
-            for layer in layers(one) if one else ():
+        for network in (model, self.reference and self.reference.model):
+            for layer in layers(network) if network else ():
                 layer.compile(dynamic=dynamic)
 
     def __call__(

@@ -70,7 +70,7 @@ def _answered(model: str | None, prompt: str, request: Request, trace: bool, kno
 
 # Values are checked by the signatures, and Gradio documents the API with the help of a request.
 _HELP = {"prompt": "the user's message", "model": "one of the page's models; default: its first model"}
-_HELP |= {name: one.metadata["help"] for name, one in PARAMETERS.items()}
+_HELP |= {name: parameter.metadata["help"] for name, parameter in PARAMETERS.items()}
 _HELP["window"] = "slots per forward; default: chosen for each forward by the costs of forwards"
 _HELP["temperature"] += "; 0, the default: greedy decoding"
 _HELP["trace"] = "whether to stream the record of the run, about a kilobyte per forward, and not the answer"

@@ -133,7 +133,7 @@ class MaskSettings(NamedTuple):
     def fitted(self) -> Self:
         """Return the settings within their ranges."""
         ranges = self.ranges()
-        return self._replace(**{name: one["value"] for name, one in ranges.items() if "value" in one})
+        return self._replace(**{name: new["value"] for name, new in ranges.items() if "value" in new})
 
     def updates(self) -> list[dict]:
         """Return updates of all controls: their values, ranges and choices."""

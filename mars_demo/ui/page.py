@@ -158,7 +158,7 @@ class App(gr.Blocks):
         """
         info = super().get_api_info(*settings, **more)
         endpoints = info["named_endpoints"].values()
-        for parameter in (one for endpoint in endpoints for one in endpoint["parameters"]):
+        for parameter in (given for endpoint in endpoints for given in endpoint["parameters"]):
             if parameter["parameter_has_default"]:
                 parameter["example_input"] = parameter["parameter_default"]
             elif parameter["parameter_name"] == "prompt":

@@ -46,7 +46,7 @@ class MarsSampler(Sampler):
         owner = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts)).to(logits.device)
         tokens, row = logits.argmax(-1), 0
         settings = (sampling_metadata.temperature, sampling_metadata.top_k, sampling_metadata.top_p)
-        temperature, top_k, top_p = (None if one is None else one[owner] for one in settings)
+        temperature, top_k, top_p = (None if setting is None else setting[owner] for setting in settings)
         if temperature is not None:
             logits = logits / temperature.masked_fill(temperature < GREEDY, 1)[:, None]
         p = truncated(logits, top_k, top_p).softmax(-1)
@@ -113,18 +113,18 @@ class MarsRejectionSampler(RejectionSampler):
         """Return each request's speculative tokens, own tokens and scores, in one read of the device."""
         drafted, counts = metadata.num_draft_tokens, [count + 1 for count in metadata.num_draft_tokens]
         scores, tokens = torch.zeros(len(logits), device=logits.device), None
-        if sampling_metadata.all_greedy and not any(one.scored for one in settings):
+        if sampling_metadata.all_greedy and not any(setting.scored for setting in settings):
             tokens = logits.argmax(-1)
         else:
             tokens, p = self.sampler.choose(logits, counts, sampling_metadata)
-            for name in {one.criterion for one in settings if one.scored}:
-                uses = torch.tensor([one.criterion == name for one in settings])
+            for name in {setting.criterion for setting in settings if setting.scored}:
+                uses = torch.tensor([setting.criterion == name for setting in settings])
                 uses = uses.repeat_interleave(torch.tensor(counts)).to(logits.device)
                 scores = torch.where(uses, CRITERIA[name].score(p, tokens), scores)
         ints = torch.cat((metadata.draft_token_ids.int(), tokens.int(), scores.view(torch.int32))).cpu()
         spec, own, bits = ints.split([sum(drafted), len(logits), len(logits)])
         parts = spec.split(drafted), own.split(counts), bits.view(torch.float32).split(counts)
-        return [[one.tolist() for one in part] for part in parts]
+        return [[values.tolist() for values in part] for part in parts]
 
 
 def _ends(request, tokens: list[int]) -> bool:

@@ -40,7 +40,9 @@ def check_surface(config, runner) -> None:
         ValueError: if a setting is not supported.
     """
     changed = [
-        one.__qualname__ for one, names in METHODS.items() if [*signature(one).parameters] != names.split()
+        method.__qualname__
+        for method, names in METHODS.items()
+        if [*signature(method).parameters] != names.split()
     ]
     changed += [f"runner.{name}" for name in RUNNER if hasattr(runner, "drafter") > hasattr(runner, name)]
     if changed:

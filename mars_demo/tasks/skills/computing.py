@@ -82,12 +82,12 @@ def _receipt(rng: random.Random, unseen: bool) -> Example:
     bullet, line = rng.choice(RECEIPTS.bullets), RECEIPTS.lines.pick(rng, unseen)
     currency = rng.choice(RECEIPTS.currencies)
     total, given, bought, steps = 0, [], [], []
-    for one, many in rng.sample(RECEIPTS.goods, rng.randint(2, 3)):
+    for singular, many in rng.sample(RECEIPTS.goods, rng.randint(2, 3)):
         n, price = rng.randint(1, 6), rng.randint(2, 12)
-        items = one if n == 1 else many
-        given.append(bullet + line.format(n=n, item=one, items=items, price=currency.format(price)))
-        bought.append((one, many, n, price))
-        steps.append(f"{items if '{items}' in line else one}: {n} x {price} = {n * price}.")
+        items = singular if n == 1 else many
+        given.append(bullet + line.format(n=n, item=singular, items=items, price=currency.format(price)))
+        bought.append((singular, many, n, price))
+        steps.append(f"{items if '{items}' in line else singular}: {n} x {price} = {n * price}.")
         if total:
             steps.append(steps_of("+", [total, n * price])[0])
         total += n * price
@@ -104,9 +104,9 @@ def _has_costs(example: Example, answer: str) -> bool:
     text = answer.lower()
     equations = set(re.findall(r"(\d+) [x×*] (\d+) = (\d+)", answer))
     return concludes(example, answer) and all(
-        (one.lower() in text or many.lower() in text)
+        (singular.lower() in text or many.lower() in text)
         and {(str(n), str(price), str(n * price)), (str(price), str(n), str(n * price))} & equations
-        for one, many, n, price in example.facts["bought"]
+        for singular, many, n, price in example.facts["bought"]
     )
 
 

@@ -77,7 +77,7 @@ def drawing(pattern: str | Sequence[str], named: Mapping[str, Draw] = NAMED) -> 
     "{am|pm}" an alternative, and "{city}" whatever has this name.
     """
     if not isinstance(pattern, str):
-        draws = [drawing(one, named) for one in pattern]
+        draws = [drawing(alternative, named) for alternative in pattern]
         return lambda rng: rng.choice(draws)(rng)
     parts = [(text, _drawn_field(field, named)) for text, field, *_ in Formatter().parse(pattern)]
     return lambda rng: "".join(text + draw(rng) for text, draw in parts)

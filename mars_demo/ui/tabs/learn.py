@@ -72,5 +72,5 @@ def build(page: Page, tab: gr.Tab) -> None:
     parts.which.input(choose_chapter, [number, parts.which], parts[CHOSEN], **LIVE)
     # One event of both, so that an earlier answer cannot arrive after a later one.
     sliders = [parts.positions, parts.tokens]
-    gr.on([one.input for one in sliders], divide, [number, *sliders], parts.table, **LIVE)
+    gr.on([slider.input for slider in sliders], divide, [number, *sliders], parts.table, **LIVE)
     parts.cache_block.input(recordings.batched, parts.cache_block, parts.schedule, **LIVE)

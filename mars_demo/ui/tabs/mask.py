@@ -140,8 +140,8 @@ def build(page: Page, tab: gr.Tab) -> None:
     given = [sent, *settings]
     c.sentence.change(adjust_unless_drawn, given, [*dependent, grid], **LIVE)
     others = c["model", "kind", "length"]
-    gr.on([one.input for one in others], adjust, given, [*dependent, grid], **LIVE)
-    gr.on([one.input for one in dependent], see, given, grid, **LIVE)
-    gr.on([one.change for one in settings], None, settings, None, js=remember(), **QUIET)
+    gr.on([control.input for control in others], adjust, given, [*dependent, grid], **LIVE)
+    gr.on([control.input for control in dependent], see, given, grid, **LIVE)
+    gr.on([control.change for control in settings], None, settings, None, js=remember(), **QUIET)
     shown = page.stage.mask(show_pass, None, [*settings, sent, grid, page.tabs], **QUIET)
     shown.then(None, settings, None, js=remember(), **QUIET)
