@@ -35,6 +35,7 @@ SOURCES = {
     "copy": "n-gram draft from earlier text",
     "guess": "guessed by the previous forward",
     "draft": "drafted by the second model",
+    "forced": "the only one that the grammar allows",
 }
 
 MOST_LINES = 6000  # lines of a record

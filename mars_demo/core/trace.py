@@ -16,6 +16,7 @@ from pydantic_core import from_json, to_json
 
 from mars_demo.core import fields
 from mars_demo.core.fields import NO_RECORD, UNLESS_EMPTY, UNLESS_NONE
+from mars_demo.core.grammar import Grammar
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.messages import Message, user
 
@@ -118,6 +119,7 @@ class Settings:
     cached_tokens: Annotated[fields.Tokens, UNLESS_EMPTY] = 0
     # The [positions, milliseconds] of measured forwards, if the run's windows followed them.
     costs: Annotated[fields.Costs | None, UNLESS_EMPTY] = None
+    grammar: Annotated[Grammar | None, UNLESS_NONE] = None  # the shape of the answer
 
     @property
     def conversation(self) -> list[Message]:

@@ -8,7 +8,9 @@ from mars_demo.core.messages import Encoded, Message, checked, user
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.core.trace import Pass, Run, Settings
 from mars_demo.decoding.answer import Answer, Strategy
-from mars_demo.decoding.reading import compute
+from mars_demo.decoding.constrained import ConstrainedReader
+from mars_demo.decoding.matcher import Matcher
+from mars_demo.decoding.reading import Reader, compute
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt, encode_raw
 from mars_demo.models.checkpoint import Checkpoint
@@ -68,7 +70,9 @@ def prepare(
             f"The {'conversation' if before else 'prompt'} has {len(prompt_ids)} tokens; "
             f"{shortest.name} can read at most {shortest.context - 1}."
         )
-    answer = Answer(checkpoint, prompt_ids, min(request.max_new_tokens, room), request.stop_strings)
+    matcher = Matcher(checkpoint, request.grammar) if request.grammar else None
+    limit = min(request.max_new_tokens, room)
+    answer = Answer(checkpoint, prompt_ids, limit, request.stop_strings, matcher)
     if engine:
         answer.cached = engine.reuse(prompt_ids if request.rules.causal else ())
     settings = Settings(
@@ -89,6 +93,7 @@ def prepare(
         messages=before,
         cached_tokens=answer.cached,
         costs=checkpoint.costs if request.adaptive else None,
+        grammar=request.grammar,
     )
     module = import_module(f"mars_demo.decoding.strategies.{request.rules.strategy}")
     return settings, answer, module.strategy(answer, request)
@@ -116,13 +121,20 @@ def drive(engine: Engine, answer: Answer, strategy: Strategy, request: Request) 
     The time of a pass excludes the wait for its turn. On a CPU, where forwards are synchronous, a pass also
     records the time of the model and the time of reading its logits.
     """
+    read = reader_of(answer, request)
     while True:
         with SCHEDULER.turn():
             forward = next(strategy, None)  # starts the clock
             if forward is None:
                 return
-            readings, times = compute(engine, forward, request.acceptance, request.sampling)
+            readings, times = compute(engine, forward, read)
             outcome = strategy.send(readings)
             engine.commit(outcome.keep)
             answer.cached = engine.length
         yield replace(outcome.step, **times)
+
+
+def reader_of(answer: Answer, request: Request) -> Reader:
+    if answer.matcher:
+        return ConstrainedReader(request.acceptance, request.sampling, answer.matcher)
+    return Reader(request.acceptance, request.sampling)

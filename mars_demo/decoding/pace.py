@@ -8,8 +8,7 @@ from dataclasses import replace
 from statistics import linear_regression
 
 from mars_demo.core import layout as layouts
-from mars_demo.core.acceptance import Acceptance
-from mars_demo.decoding.reading import Forward, compute
+from mars_demo.decoding.reading import Forward, Reader, compute
 from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.runtime.decoder import Decoder
@@ -59,7 +58,7 @@ def _milliseconds(engine: Engine, positions: int, keep: int = 0) -> float:
     """
     started = time.perf_counter()
     layout = layouts.window([0], positions - 1, 0, engine.length)
-    compute(engine, Forward(layout, 0 if engine.length else positions - 1), Acceptance())
+    compute(engine, Forward(layout, 0 if engine.length else positions - 1), Reader())
     engine.commit(keep)
     return 1000 * (time.perf_counter() - started)
 

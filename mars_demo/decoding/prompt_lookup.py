@@ -47,17 +47,17 @@ class PromptLookup:
     longest: the most tokens of an n-gram draft; 0 switches them off.
     """
 
-    def __init__(self, prompt_ids: Sequence[int], longest: int):
+    def __init__(self, longest: int):
         self.longest = longest
-        self._ids = list(prompt_ids)
         self._match = 0  # length of the match of the n-gram draft that the last forward verified
         self._tried, self._accepted = Counter(), Counter()  # verified and accepted tokens by match length
 
     def next_draft(
-        self, accepted: Sequence[Reading], masked: Sequence[Reading], sent: int
+        self, text: Sequence[int], accepted: Sequence[Reading], masked: Sequence[Reading], sent: int
     ) -> list[Reading]:
         """Return the draft with the most expected accepted tokens for the next forward.
 
+        text: the tokens before this forward's.
         accepted: the tokens that this forward adds: accepted drafts and the model's own next token.
         masked: the masks' predictions after them.
         sent: the number of draft tokens that this forward verified.
@@ -68,24 +68,21 @@ class PromptLookup:
             verified = len(accepted) - 1
             self._accepted[self._match] += verified
             self._tried[self._match] += min(verified + 1, sent)
-        self._ids += [reading.token for reading in accepted]
-        match, copy = self._copy()
+        match, copy = self._copy([*text, *(reading.token for reading in accepted)])
         chosen = expected(copy) > expected(masked)
         self._match = match if chosen else 0
         return copy if chosen else list(masked)
 
-    def _copy(self) -> tuple[int, list[Reading]]:
+    def _copy(self, ids: Sequence[int]) -> tuple[int, list[Reading]]:
         """Return the length of a match and an n-gram draft, as long as acceptance is likely enough."""
-        match, place = earlier(self._ids)
+        match, place = earlier(ids)
         if not match:
             return 0, []
         # A prior of n accepted in n + 2 after a match of n tokens, updated as the answer grows.
         chance = (match + self._accepted[match]) / (match + 2 + self._tried[match])
         reached = itertools.accumulate(itertools.repeat(chance, self.longest), operator.mul)
         count = sum(share >= REACHED for share in reached)
-        return match, [
-            Reading(token, chance, [], [], "copy") for token in continued(self._ids, place, count)
-        ]
+        return match, [Reading(token, chance, [], [], "copy") for token in continued(ids, place, count)]
 
 
 def expected(draft: Sequence[Reading]) -> float:

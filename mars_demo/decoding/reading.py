@@ -19,6 +19,7 @@ from mars_demo.models.runtime.engine import Engine
 ALTERNATIVES = 5  # candidates recorded for each slot
 LARGE = 16384  # vocabulary size from which torch computes several slots with threads
 BLOCK = 128  # tokens of a block in `most_probable`
+FORCED = "forced"  # the source of tokens that a grammar forces
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,33 @@ class Reading:
     source: str = "model"  # the source of the token, one of `fields.SOURCES`
 
 
+@dataclass(frozen=True)
+class Reader:
+    """The reading of a forward's logits: by which criterion, and how tokens are sampled, if they are."""
+
+    acceptance: Acceptance = Acceptance()
+    sampling: Sampling | None = None
+
+    def __call__(self, logits: Tensor, forward: Forward) -> list[Reading]:
+        """Return the readings of logits [slots, vocabulary] of the positions of a forward."""
+        return self.read(logits, forward.positions)
+
+    def read(self, logits: Tensor, positions: Sequence[int]) -> list[Reading]:
+        """Return the readings of logits [slots, vocabulary] for tokens at `positions`."""
+        return read_measured(measure(logits, self.acceptance, positions, self.sampling))
+
+
 def marked(readings: Sequence[Reading], source: str) -> list[Reading]:
-    """Return the readings with another source."""
-    return [replace(reading, source=source) for reading in readings]
+    """Return the readings with another source, except for forced tokens."""
+    return [r if r.source == FORCED else replace(r, source=source) for r in readings]
 
 
-def compute(
-    engine: Engine, forward: Forward, acceptance: Acceptance, sampling: Sampling | None = None
-) -> tuple[list[Reading], dict[str, float]]:
+def forced(token: int) -> Reading:
+    """Return the reading of a token that a grammar forces."""
+    return Reading(token, 1.0, [token], [1.0], FORCED)
+
+
+def compute(engine: Engine, forward: Forward, read: Reader) -> tuple[list[Reading], dict[str, float]]:
     """Run a forward; return the readings of its positions from `first` on, and the times of its two parts.
 
     A GPU computes asynchronously, so it has no such times.
@@ -60,7 +80,7 @@ def compute(
     started = time.perf_counter()
     logits = engine.forward(forward.layout, forward.first)
     computed = time.perf_counter()
-    readings = read_measured(measure(logits, acceptance, forward.positions, sampling))
+    readings = read(logits, forward)
     ended = time.perf_counter()
     times = {"model_ms": 1000 * (computed - started), "read_ms": 1000 * (ended - computed)}
     return readings, times if engine.decoder.device.type == "cpu" else {}

@@ -8,6 +8,7 @@ from functools import cached_property
 from mars_demo.core import fields as types
 from mars_demo.core.acceptance import TAU, Acceptance, Tau
 from mars_demo.core.fields import parameter
+from mars_demo.core.grammar import Grammar
 from mars_demo.core.limits import NEW_TOKENS
 from mars_demo.core.modes import LONGEST_NGRAM_DRAFT, MODES, Mode
 from mars_demo.decoding.sampling import Sampling
@@ -39,6 +40,8 @@ class Request:
     adaptive: whether `mars` and `lossless`, without a `window`, choose the masks of every forward, by the
         checkpoint's measured costs and the answer's acceptance. The `window` is then the largest.
 
+    grammar: the shape of the answer; None for any text. Scores are then among the allowed tokens.
+
     Raises:
         ValueError: if a value is out of range.
     """
@@ -61,6 +64,7 @@ class Request:
     draft: Checkpoint | None = None
     sampling: Sampling | None = None
     adaptive: bool = False
+    grammar: Grammar | None = None
 
     def __post_init__(self):
         if self.mode is not None and self.mode not in MODES:
@@ -112,6 +116,8 @@ class Request:
                 f"{checkpoint.name} was trained for {checkpoint.objective} and cannot run mode "
                 f"{self.mode}. Choose from {', '.join(checkpoint.modes)}, or another checkpoint."
             )
+        if self.grammar and not self.rules.causal:
+            raise ValueError(f"Mode {self.mode} fills gaps in any order, so it cannot follow a grammar.")
         if not self.rules.needs_draft:
             return
         draft = self.draft

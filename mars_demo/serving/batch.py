@@ -84,6 +84,9 @@ def _read_all(logits: Tensor, forwards: dict[BatchSequence, Forward]) -> dict[Ba
     """Return the readings of each sequence, at once unless requests score or sample differently."""
     counts = [f.layout.ids.shape[1] - f.first for f in forwards.values()]
     requests = [sequence.request for sequence in forwards]
+    if any(request.grammar for request in requests):
+        parts = zip(forwards.items(), logits.split(counts))
+        return {sequence: sequence.read(part, forward) for (sequence, forward), part in parts}
     rules = {request.criterion for request in requests}
     if len(rules) > 1 or any(request.sampling for request in requests):
         parts = zip(forwards.values(), requests, logits.split(counts))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from mars_demo.core.layout import causal
 from mars_demo.core.messages import Encoded
 from mars_demo.core.trace import Pass, Run
-from mars_demo.decoding.decode import prepare
+from mars_demo.decoding.decode import prepare, reader_of
 from mars_demo.decoding.reading import Forward, Reading
 from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import Checkpoint
@@ -68,6 +68,7 @@ class BatchSequence:
     ):
         settings, self.answer, self.strategy = prepare(checkpoint, prompt, request)
         self.run, self.request = Run(settings), request
+        self.read = reader_of(self.answer, request)
         self.cache, self.cache_block = cache, cache_block
         self.next: Forward | None = None
 

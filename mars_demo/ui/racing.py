@@ -12,14 +12,13 @@ from typing import Any
 
 import gradio as gr
 
-from mars_demo.core.acceptance import Acceptance
 from mars_demo.core.layout import causal
 from mars_demo.core.limits import LIMITS, refuse_long
 from mars_demo.core.modes import BASELINE, RACED
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding import decode as decoding
-from mars_demo.decoding.reading import Forward, compute
+from mars_demo.decoding.reading import Forward, Reader, compute
 from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.runtime.engine import Engine
@@ -151,7 +150,7 @@ def paced(checkpoint: Checkpoint, knobs: Knobs) -> Callable[[float], None]:
             return
         with SCHEDULER.turn():
             for _ in range(WARM):
-                compute(engine, forward, Acceptance())
+                compute(engine, forward, Reader())
                 engine.commit(0)
 
     return pause

@@ -19,7 +19,7 @@ def strategy(answer: Answer, request: Request) -> Strategy:
         layout = layouts.causal(new, answer.cached, guesses)
         own = yield Forward(layout, first=len(new) - 1)
         verified = count_verified(guesses, own)
-        yield answer.step(
+        outcome = answer.step(
             [*marked(own[:verified], "guess"), own[verified], *marked(own[verified + 1 :], "guess")],
             verified + 1,
             keep=len(new) + verified,
@@ -27,4 +27,5 @@ def strategy(answer: Answer, request: Request) -> Strategy:
             drafts=len(guesses),
             verified=verified,
         )
-        guesses = [reading.token for reading in own[verified + 1 :]]
+        yield outcome
+        guesses = [reading.token for reading in outcome.rest]

@@ -1,5 +1,6 @@
 """Self-speculative decoding: masks or n-grams make drafts, which the same model verifies."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mars_demo.core import layout as layouts
@@ -21,8 +22,8 @@ def strategy(answer: Answer, request: Request) -> Strategy:
     group.
     """
     mask_id = answer.checkpoint.mask_id
-    pace, lookup = Pace(answer.checkpoint, request), PromptLookup(answer.text_ids, request.ngram_tokens)
-    draft: list[Reading] = []
+    pace, lookup = Pace(answer.checkpoint, request), PromptLookup(request.ngram_tokens)
+    draft: Sequence[Reading] = []
     while not answer.stop:
         new, guesses, masks = answer.begin(), [d.token for d in draft], min(pace.masks, answer.room - 1)
         # 1. One forward verifies the drafts of the last pass and computes masks for the next ones.
@@ -32,7 +33,7 @@ def strategy(answer: Answer, request: Request) -> Strategy:
         checked = len(draft)
         own = readings[: checked + 1]
         verified = count_verified(guesses, own)
-        predicted = draft and draft[0].source == "mask"
+        predicted = draft and draft[0].source != "copy"
         pace.saw(*((verified, checked) if predicted else (0, 0)))
         accepted = [replace(slot, source=d.source) for slot, d in zip(own[:verified], draft)]
         accepted.append(own[verified])
@@ -43,10 +44,10 @@ def strategy(answer: Answer, request: Request) -> Strategy:
         else:
             group = checked + 1 + (0 if request.linear else verified * masks)
             draft = marked(readings[group : group + masks], "mask")
-        draft = lookup.next_draft(accepted, draft, checked)
-        draft = draft[: max(0, answer.room - len(accepted) - 1)]
+        draft = lookup.next_draft(answer.text_ids, accepted, draft, checked)
+        draft = answer.admitted(accepted, draft)[: max(0, answer.room - len(accepted) - 1)]
         # 4. Keep the new tokens and the verified drafts in the cache.
-        yield answer.step(
+        outcome = answer.step(
             [*accepted, *draft],
             verified + 1,
             keep=len(new) + verified,
@@ -55,3 +56,5 @@ def strategy(answer: Answer, request: Request) -> Strategy:
             verified=verified,
             groups=(1 if request.linear else checked + 1) if masks else 0,
         )
+        yield outcome
+        draft = outcome.rest  # after the tokens that a grammar forces

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mars_demo.core import layout as layouts
 from mars_demo.core.acceptance import Acceptance, accepted, several
 from mars_demo.decoding.answer import Answer, Strategy
-from mars_demo.decoding.reading import Forward, compute, count_verified, marked
+from mars_demo.decoding.reading import Forward, Reader, compute, count_verified, marked
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.checkpoint import Checkpoint
@@ -30,7 +30,7 @@ class Drafter:
             slots = min(self.checkpoint.largest_window, count - len(drafted))
             layout = layouts.window(new, slots - 1, self.checkpoint.mask_id, self.engine.length)
             forward = Forward(layout, first=len(new) - 1)
-            readings, _ = compute(self.engine, forward, DRAFTING, self.sampling)
+            readings, _ = compute(self.engine, forward, Reader(DRAFTING, self.sampling))
             accepted_count = accepted([reading.score for reading in readings], DRAFTING.threshold())
             self.engine.commit(len(new))
             self.forwards += 1
