@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from training_batches import PAD, conversation, mars
 from transformers import AutoModelForCausalLM, Qwen2Config
 
-from mars_demo.decoding import answer, reading, strategy
+from mars_demo.decoding import answer, reading
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling, gumbel
@@ -81,7 +81,7 @@ def transfers(device, monkeypatch):
         measured.append(readings)
         return [reading.Reading(7, 0.95, [7] * 5, [0.2] * 5) for _ in range(len(readings))]
 
-    for module in (reading, strategy, batches):
+    for module in (reading, batches):
         monkeypatch.setattr(module, "read_measured", fetch)
     return measured
 
