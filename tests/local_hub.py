@@ -14,16 +14,10 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
 class Hub:
-    """Folders served as models `owner/name`.
-
-    breaks_at: bytes of a weight file after which the response breaks off and later requests get 503; None:
-    the hub works. served: bytes of the files sent so far.
-    """
+    """Folders served as models `owner/name`; `served` counts the bytes of the files sent so far."""
 
     def __init__(self, folders: dict[str, Path]):
         self.folders = folders
-        self.breaks_at: int | None = None
-        self.is_down = False
         self.gated: set[str] = set()
         self.served = 0
 
@@ -58,7 +52,9 @@ class Handler(BaseHTTPRequestHandler):
         file = self.hub.folders[name] / parts[-1]
         if not file.is_file():
             return self.answer(404, b"", {"X-Error-Code": "EntryNotFound"})
-        self.file(file.read_bytes(), is_weights=file.suffix == ".safetensors")
+        data = file.read_bytes()
+        self.answer(200, data, {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": SHA})
+        self.hub.served += len(data) * (self.command == "GET")
 
     def model(self, name: str):
         siblings = [{"rfilename": file, "size": size} for file, size in self.hub.sizes(name).items()]
@@ -72,39 +68,16 @@ class Handler(BaseHTTPRequestHandler):
             ]
         )
 
-    def file(self, data: bytes, is_weights: bool):
-        headers = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": SHA}
-        if self.command == "HEAD":
-            return self.answer(200, data, headers)
-        start = int(self.headers.get("Range", "bytes=0-")[len("bytes=") : -1])
-        if start:
-            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
-        stop = self.hub.breaks_at if is_weights else None
-        if stop is not None and self.hub.is_down:  # the client retries at once
-            return self.answer(503, b"", {})
-        self.begin(206 if start else 200, len(data) - start, headers)
-        self.send(data[start:stop])
-        if stop is None:
-            return
-        self.hub.is_down = self.close_connection = True
-
-    def send(self, data: bytes):
-        self.wfile.write(data)
-        self.hub.served += len(data)
-
     def json(self, value):
         self.answer(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
     def answer(self, status: int, data: bytes, headers: dict[str, str]):
-        self.begin(status, len(data), headers)
-        if self.command == "GET":
-            self.wfile.write(data)
-
-    def begin(self, status: int, length: int, headers: dict[str, str]):
         self.send_response(status)
-        for key, value in (headers | {"Content-Length": str(length)}).items():
+        for key, value in (headers | {"Content-Length": str(len(data))}).items():
             self.send_header(key, value)
         self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data)
 
 
 @contextmanager
