@@ -187,20 +187,6 @@ def test_conversations_in_shared_rows_have_the_loss_and_gradients_of_each_alone(
     torch.testing.assert_close(gradients, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_padding_is_counted_neither_as_tokens_nor_as_targets():
-    streams = [mars(one) for one in TALKS]
-    batch = batch_of([streams[:3], streams[3:], []], PAD, 200, reference=True)
-    assert batch.targets.shape == (3, 200) and batch.reference.ids.shape == (3, 100)
-    assert batch.tokens == sum(len(one.ids) for one in TALKS)
-    answers = [sum(one.response) for one in TALKS]
-    assert batch.totals.tolist() == [sum(answers), sum(count - 1 for count in answers)]
-    for positions, expected in (
-        (batch.positions, [token for one in streams for token in one["ids"]]),
-        (batch.reference, [token for one in TALKS if one.own is not False for token in one.ids]),
-    ):
-        assert positions.ids[positions.real].tolist() == expected
-
-
 def test_right_guesses_are_counted_per_slot(model):
     """Replace every third target by the model's prediction, so that some are right."""
     batch = one_per_row(mars, [conversation(5, 30)])

@@ -18,14 +18,10 @@ import torch
 from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.commands.launch import launch_command_parser
 from accelerate.utils import DistributedType
+from hostile import written
 from random_models import random_model
 from torch import nn
-from transformers import (
-    AutoModelForCausalLM,
-    TrainerCallback,
-    TrainerState,
-    get_cosine_schedule_with_warmup,
-)
+from transformers import AutoModelForCausalLM, TrainerCallback, TrainerState
 
 from mars_demo import cli, tasks
 from mars_demo.decoding.decode import decode
@@ -50,7 +46,7 @@ from mars_demo.training.trainer import MarsTrainer
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = {
-    "max_steps": 6, "save_steps": 2, "batch_tokens": 512, "learning_rate": 1e-3, "muon_learning_rate": 1e-2,
+    "max_steps": 4, "save_steps": 2, "batch_tokens": 512, "learning_rate": 1e-3, "muon_learning_rate": 1e-2,
     "data": "tasks:units",
 }  # fmt: skip
 SHORT = {
@@ -100,9 +96,9 @@ def test_an_interrupted_run_resumes_to_the_losses_of_an_uninterrupted_one(
     stopped(ready(fresh(tokenizer), tokenizer, tmp_path / "cut", settings), 3)
     assert states.last(tmp_path / "cut").name == "checkpoint-3"
     rest = train(fresh(tokenizer), tokenizer, tmp_path / "cut", settings, resume=True)
-    assert [m.step for m in rest] == [4, 5, 6]
+    assert [m.step for m in rest] == [4]
     assert [(m.losses, m.tokens) for m in rest] == [(m.losses, m.tokens) for m in whole[3:]]
-    assert len(logged(tmp_path / "cut")) == 6
+    assert len(logged(tmp_path / "cut")) == 4
     assert not states.last(tmp_path / "cut")
 
 
@@ -139,9 +135,8 @@ def data(tmp_path_factory):
     """Return a file of conversations that the reference and the SFT loss both learn."""
     path = tmp_path_factory.mktemp("data") / "data.jsonl"
     examples = itertools.islice(tasks.examples(["units"], "train", seed=3), 60)
-    turns = [(("user", example.prompt), ("assistant", example.answer)) for example in examples]
-    lines = [{"messages": [{"role": role, "content": text} for role, text in pair]} for pair in turns]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    talks = ([*one.messages, {"role": "assistant", "content": one.answer}] for one in examples)
+    path.write_text(written({"messages": talk} for talk in talks))
     return path
 
 
@@ -264,14 +259,6 @@ def test_muon_takes_adapters_and_adamw_the_row_of_the_mask(tokenizer):
     by_adamw, by_muon = ([names[id(p)] for p in group["params"]] for group in groups)
     assert by_muon and all("lora_" in name for name in by_muon)
     assert by_adamw and all("trainable_tokens" in name for name in by_adamw)
-
-
-def test_gradient_checkpointing_changes_no_loss(tmp_path, tokenizer):
-    losses = [
-        [m.loss for m in train(fresh(tokenizer), tokenizer, tmp_path / str(i), SETTINGS | changed)]
-        for i, changed in enumerate([{"max_steps": 2}, {"max_steps": 2, "activation_checkpointing": True}])
-    ]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
 def test_the_pace_scales_the_learning_rate_of_a_running_training(tmp_path, tokenizer):
@@ -486,7 +473,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize(
-    "place", [pytest.param(n, marks=pytest.mark.full if n % 3 else ()) for n in range(12)]
+    "place", [pytest.param(n, marks=pytest.mark.full if n % 6 else ()) for n in range(12)]
 )
 def test_a_run_interrupted_at_any_write_resumes(tmp_path, tokenizer, whole, monkeypatch, place):
     """Stop before the nth write, rename or removal of states, metrics and checkpoint files."""
@@ -516,12 +503,11 @@ def test_a_finished_run_is_not_trained_again(tmp_path, tokenizer):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", ["RLIMIT_FSIZE", "RLIMIT_AS"])
-def test_a_run_resumes_after_a_full_disk_or_memory(tmp_path, kind):
+def test_a_run_resumes_after_a_full_disk(tmp_path):
     options = command(tmp_path, "--save-steps", "1", "--max-steps", "5", "--batch-tokens", "256")[3:]
     train = [sys.executable, IN_FLOAT32, *options, "--max-length", "256"]
     alone = ON_CPU | {"OMP_NUM_THREADS": "1"}
-    failing = alone | {"FAIL_AFTER": "2", "FAILURE": kind}
+    failing = alone | {"FAIL_AFTER": "2", "FAILURE": "disk"}
     run = subprocess.run(train, capture_output=True, text=True, env=failing)
     message = run.stderr.strip().splitlines()[-1]
     assert run.returncode == 2 and message.startswith("mars_demo train: "), run.stderr
@@ -612,47 +598,37 @@ def test_impossible_trainings_are_refused(wrong, fact):
         trainings.training_recording("../runs/bus")
 
 
-# --------------------------------------------------------------------------------- schedules and the clock
-
-
-def test_the_schedule_is_the_cosine_of_transformers(tmp_path, tokenizer):
-    settings = SHORT | {"max_steps": 8, "warmup_steps": 0.25, "save_strategy": "no"}
-    optimizer = torch.optim.AdamW(fresh(tokenizer).parameters(), lr=1e-3)
-    scheduler = get_cosine_schedule_with_warmup(optimizer, 2, 8)
-    for metrics in train(fresh(tokenizer), tokenizer, tmp_path, settings):
-        assert metrics.learning_rate == pytest.approx(scheduler.get_last_lr()[0])
-        optimizer.step()
-        scheduler.step()
+# ----------------------------------------------------------------------------------------------- the clock
 
 
 @pytest.mark.parametrize("started", [False, True])
 def test_a_training_by_the_clock_follows_the_share_of_its_time_and_resumes(
     tmp_path, tokenizer, monkeypatch, started
 ):
-    """Let every step take 3 seconds of a minute on a fake clock, and stop the run after the eighth.
+    """Let every step take 6 seconds of a minute on a fake clock, and stop the run after the fourth.
 
     A clock that is `started` before the training counts its first step, too.
     """
     settings = {name: value for name, value in SHORT.items() if name != "max_steps"}
-    settings |= {"minutes": 1.0, "warmup_steps": 0.2, "save_steps": 4, "logging_steps": 5}
+    settings |= {"minutes": 1.0, "warmup_steps": 0.2, "save_steps": 2, "logging_steps": 3}
 
     class Ticking(TrainerCallback):
         now = 0.0
 
         def on_step_begin(self, args, state, control, **_):
-            Ticking.now += 3
+            Ticking.now += 6
 
     monkeypatch.setattr(trainer, "Clock", lambda minutes: Clock(minutes, now=lambda: Ticking.now))
     run, metrics = ready(fresh(tokenizer), tokenizer, tmp_path, settings, callbacks=[Ticking()]), []
     run.steps.watchers.append(metrics.append)
     if started:
         run.clock.start()
-    stopped(run, 8)
+    stopped(run, 4)
     Ticking.now += 1000  # time that no process trains does not count
     metrics += train(fresh(tokenizer), tokenizer, tmp_path, settings, resume=True, callbacks=[Ticking()])
     # A step's rate is that of the share before it. The first step of a process starts its clock.
-    first = 3 if started else 0
-    elapsed = [0, *range(first, first + 22, 3), *range(first + 21, 61, 3)]
+    first = 6 if started else 0
+    elapsed = [0, *range(first, first + 19, 6), *range(first + 18, 61, 6)]
     assert [m.step for m in metrics] == list(range(1, len(elapsed)))
     for m, seconds in zip(metrics, elapsed):
         share = seconds / 60
