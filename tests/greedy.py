@@ -57,7 +57,9 @@ def check_tokens(checkpoint: Checkpoint, run: Run, expected: Sequence[int]) -> N
     assert best - second < TIE, f"token {at} of {ids} differs from {list(expected)}"
 
 
-def check_passes(run: Iterable[Pass], expected: Iterable[tuple[Sequence[int], int]]) -> int:
+def check_passes(
+    run: Iterable[Pass], expected: Iterable[tuple[Sequence[int], int]], tie: float = TIE
+) -> int:
     """Assert that passes chose and accepted the expected tokens, up to a tie; return the compared passes.
 
     A pass may have more slots than expected tokens; the tokens of the others are not compared. Sampled
@@ -67,37 +69,40 @@ def check_passes(run: Iterable[Pass], expected: Iterable[tuple[Sequence[int], in
     for number, (step, (ids, accepted)) in enumerate(zip(steps, expected)):
         for slot, token in zip(step.slots, ids):
             if slot.id != token:
-                assert _is_tie(slot), f"pass {step.number} chose {slot.id}, not {token}"
+                assert _is_tie(slot, tie), f"pass {step.number} chose {slot.id}, not {token}"
                 return number
         if step.accepted != accepted:
-            assert _is_near_threshold(step), f"pass {step.number} accepted {step.accepted}, not {accepted}"
+            assert _is_near_threshold(step, tie), (
+                f"pass {step.number} accepted {step.accepted}, not {accepted}"
+            )
             return number
         assert len(ids) <= len(step.slots)
     assert len(steps) == len(expected)
     return len(steps)
 
 
-def check_same_passes(run: Run, other: Run) -> None:
-    """Assert that two runs of one mode chose and accepted the same tokens, up to a tie."""
+def check_same_passes(run: Run, other: Run) -> int:
+    """Assert that two runs of one mode chose and accepted the same tokens, up to a tie; return as above."""
     decisions = [([slot.id for slot in step.slots], step.accepted) for step in other.passes]
     count = check_passes(run.passes, decisions)
     for one, two in zip(run.passes[:count], other.passes):
         assert len(one.slots) == len(two.slots)
         assert (one.stop, one.drafts, one.verified) == (two.stop, two.drafts, two.verified)
+    return count
 
 
-def _is_tie(slot: Slot) -> bool:
+def _is_tie(slot: Slot, tie: float) -> bool:
     """Return whether the two best tokens of a slot are a tie; log p differs by as much as the logits."""
     if len(slot.top) < 2 or slot.id not in slot.candidates[:2]:
         return False
     (_, best), (_, second) = slot.top[:2]
-    return second > 0 and math.log(best / second) < TIE
+    return second > 0 and math.log(best / second) < tie
 
 
-def _is_near_threshold(step: Pass) -> bool:
-    """Return whether a score lies within `TIE` of τ or of another score."""
+def _is_near_threshold(step: Pass, tie: float) -> bool:
+    """Return whether a score lies within `tie` of τ or of another score."""
     scores = sorted(slot.score for slot in step.slots)
     gaps = [high - low for low, high in zip(scores, scores[1:])]
     if step.tau is not None and 0 < step.tau < 1:
         gaps += [abs(score - step.tau) for score in scores]
-    return min(gaps, default=1.0) < TIE
+    return min(gaps, default=1.0) < tie
