@@ -7,13 +7,10 @@ from acts import is_legible
 from huggingface_hub import SpaceCard
 from playwright.sync_api import expect
 
-from mars_demo import cli
-from mars_demo.evaluation import paper_tables
 from mars_demo.show import recordings
 from mars_demo.ui.lessons import CHAPTERS
 
 RECORDED = recordings.index()
-LESSONS = CHAPTERS
 MOST = 3_000_000  # bytes of the folder
 SIZES = [(1280, 900), (390, 844)]
 
@@ -25,7 +22,7 @@ def look(visit_file, gallery):
 
 
 def lesson_of(kind: str) -> str:
-    return next(f"lessons/{lesson['id']}.html" for lesson in LESSONS if lesson["element"]["kind"] == kind)
+    return next(f"lessons/{lesson['id']}.html" for lesson in CHAPTERS if lesson["element"]["kind"] == kind)
 
 
 def test_the_folder_is_a_small_static_space(gallery):
@@ -41,7 +38,7 @@ def test_the_folder_is_a_small_static_space(gallery):
     assert "https://arxiv.org/abs/2604.07023" in card.text
     pages = {str(path.relative_to(gallery)) for path in files if path.suffix == ".html"}
     runs = {f"runs/{entry['id']}.html" for entry in RECORDED}
-    lessons = {f"lessons/{lesson['id']}.html" for lesson in LESSONS}
+    lessons = {f"lessons/{lesson['id']}.html" for lesson in CHAPTERS}
     assert pages == {"index.html", "shared/replay.html"} | runs | lessons
 
 
@@ -55,7 +52,7 @@ def test_the_index_leads_to_every_page(look, gallery):
         item = page.locator("main > ul > li", has=page.get_by_role("link", name=entry["title"], exact=True))
         expect(item).to_contain_text(entry["note"])
     links = page.locator("a:not([href^=https])").evaluate_all("links => links.map((link) => link.href)")
-    assert len(links) == len(RECORDED) + len(LESSONS) + 1  # and to the live page
+    assert len(links) == len(RECORDED) + len(CHAPTERS) + 1  # and to the live page
     assert {(gallery / "index.html").as_uri(), *links} == {
         path.as_uri() for path in gallery.rglob("*.html") if path.parent.name != "shared"
     }
@@ -68,7 +65,7 @@ def test_the_index_leads_to_every_page(look, gallery):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson["id"])
+@pytest.mark.parametrize("lesson", CHAPTERS, ids=lambda lesson: lesson["id"])
 def test_a_lesson_has_its_text_and_something_beside_it(look, lesson):
     page = look(f"lessons/{lesson['id']}.html")
     expect(page.locator("h1")).to_have_text(lesson["title"])
@@ -99,17 +96,3 @@ def test_figures_of_lessons_work_without_the_app(look):
     page = look(lesson_of("worked-step"))
     page.get_by_label("Threshold τ").fill("1")
     expect(page.locator('.slot[data-state="accepted"]')).to_have_count(2)
-
-
-@pytest.mark.full
-def test_lessons_have_their_tables_without_the_app(look):
-    page = look(lesson_of("comparison"))
-    titles = [heading for title in paper_tables.TITLES.values() for heading in (title, "Here")]
-    expect(page.locator("article + section > h4")).to_have_text(titles)
-
-
-def test_a_non_empty_folder_is_not_changed(tmp_path, capsys):
-    (tmp_path / "mine").write_text("mine")
-    assert cli.main(["space", "--static", "--output", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-    assert [file.name for file in tmp_path.iterdir()] == ["mine"]
