@@ -54,14 +54,6 @@ def serve():
 # ------------------------------------------------------------------------------- recorded runs
 
 
-def test_a_recorded_run_is_there_when_the_page_opens(stage, stage_url):
-    stage.goto(stage_url)
-    first = recordings.index()[0]
-    expect(stage.locator(".note")).to_contain_text(first["title"])
-    expect(stage.locator(".prompt")).to_have_text(first["prompt"])
-    expect(stage.locator(".verdict")).to_have_text(re.compile(r"\d tokens per forward.*\d×"))
-
-
 def test_a_link_opens_the_same_recorded_run_at_the_same_forward(stage):
     stage.locator(".recordings").select_option(recordings.index()[1]["id"])
     expect(stage.locator(".note")).to_contain_text(recordings.index()[1]["title"])
@@ -149,15 +141,6 @@ def test_the_window_marks_accepted_first_rejected_and_unread_slots(stage):
     expect(stage.locator(".slot:visible .mark")).to_have_text(["✓", "✗", "○", "○"])
     expect(stage.locator(".window .legend")).to_have_text(says("✓", "✗", "○"))
     expect(stage.locator(".slots")).to_have_class(re.compile("threshold"))
-
-
-def test_a_lossless_window_marks_verified_drafts(stage):
-    put(stage, file_of(run("ar", [1] * 7), run("lossless", [1, 3, 3])))
-    expect(stage.locator(".ghost")).to_be_hidden()  # τ is not used
-    token(stage, "lossless", 1).hover()
-    expect(caption(stage)).to_have_text(says(2, 3))  # 2 of 3 drafts verified, 3 accepted
-    expect(stage.locator(".slot:visible .mark")).to_have_text(["✓", "✓", "✓", "✗", "◇"])
-    expect(stage.locator(".window .legend")).to_have_text(says("✗", "◇"))
 
 
 def test_tokens_of_n_gram_drafts_have_a_dotted_line_and_a_word(stage):
@@ -322,18 +305,6 @@ def first_screen(visit, serve, tmp_path, monkeypatch):
         return page
 
     return open_page
-
-
-@pytest.mark.full
-def test_a_page_may_open_without_a_recorded_run_and_still_list_them(visit, serve):
-    with App() as demo:
-        Stage(entries=recordings.index(), opens=False)
-    page = visit(base_url=serve(demo))
-    expect(page.locator(".recordings option")).to_have_count(1 + len(recordings.index()))
-    expect(page.get_by_text("Press Run: the model")).to_be_visible()
-    expect(page.locator(".token")).to_have_count(0)
-    page.locator(".recordings").select_option(recordings.index()[0]["id"])
-    expect(page.locator(".token").first).to_be_attached()
 
 
 @pytest.mark.full
