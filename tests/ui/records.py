@@ -8,11 +8,11 @@ from mars_demo.show import recordings
 WORDS = "the quick brown fox jumps over the lazy dog and runs home again".split()
 
 
-def run(mode: str, accepted: list[int], taus: list[float] | None = None, words=WORDS, window=4) -> Run:
+def run(mode, accepted: list[int], taus: list[float] | None = None, words=WORDS, window=4, ms=None) -> Run:
     """Return a run whose n-th forward accepts `accepted[n]` words.
 
-    Slot k of a forward has confidence 0.99 - k/10, the first rejected slot at most 0.4. A forward of AR
-    takes 10 ms, of other modes 12 ms.
+    Slot k of a forward has confidence 0.99 - k/10, the first rejected slot at most 0.4. A forward takes
+    `ms`, by default 10 in AR and 12 in other modes.
     """
     settings = Settings(
         mode,
@@ -48,7 +48,7 @@ def run(mode: str, accepted: list[int], taus: list[float] | None = None, words=W
                 number,
                 taus[number - 1] if taus else None,
                 positions=size + 1,
-                ms=10.0 if mode == "ar" else 12.0,
+                ms=ms or (10.0 if mode == "ar" else 12.0),
                 accepted=count,
                 slots=tuple(slots),
                 stop=stop,

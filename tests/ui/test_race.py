@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 import web
+from records import run as made
 
 from mars_demo.core.names import TINY
-from mars_demo.core.trace import Pass, Run, Settings, Slot
+from mars_demo.core.trace import Pass, Run, Slot
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.ui.hosting.registry import MODELS
@@ -21,15 +22,8 @@ from mars_demo.ui.racing import growing, race, record
 
 
 def run(ms: float, forwards: int) -> Run:
-    settings = Settings("ar", "toy", 1, None, None, "Hi", 3, "cpu", "float32", 256)
-    slot = Slot(7, " word", 0.9)
-    return Run(
-        settings,
-        iter(
-            Pass(n, None, 1, ms, 1, (slot,), stop="eos" if n == forwards else None)
-            for n in range(1, forwards + 1)
-        ),
-    )
+    finished = made("ar", [1] * forwards, ms=ms)
+    return Run(finished.settings, iter(finished.passes))
 
 
 def records(lines) -> list[dict]:
