@@ -147,7 +147,7 @@ def test_the_file_of_a_hostile_record_is_the_record(stage):
 
 
 def test_a_prompt_with_code_is_raced_and_shown(visit_probed):
-    page = visit_probed("prompt=units&mode=mars")
+    page = visit_probed("prompt=units&mode=mars&max_new_tokens=24")
     is_ready(page)
     texts = (*SCRIPTS, " ".join(SPECIAL), "\u202eabc\u202c")
     for text in ("\n".join(texts[at::2]).strip() for at in range(2)):

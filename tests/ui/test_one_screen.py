@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 from race_tab import is_ready, race, to_the_end
 
 
-@pytest.mark.parametrize("view", ["", "view=talk&"])
+@pytest.mark.parametrize("view", ["", pytest.param("view=talk&", marks=pytest.mark.full)])
 def test_a_race_is_on_one_screen_and_nothing_jumps(visit, view):
     page = visit(f"{view}model=mars-tiny&prompt=weekday", viewport=PROJECTOR)
     is_ready(page)

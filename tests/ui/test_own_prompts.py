@@ -22,7 +22,7 @@ from mars_demo.ui.tabs import frontier as tab
 
 SORT, SPELL = "Sort 31, 4 and 15", "Can you spell out the number 6778?"
 HOSTILE = "<img src=x onerror=alert(1)> **bold** ${1+1}"
-LONGEST = 40  # tokens of an answer
+LONGEST = 20  # tokens of an answer
 COSTS = [(1, 1.0), (5, 6.0), (9, 11.0)]  # steep: narrow windows are faster
 
 

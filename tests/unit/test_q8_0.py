@@ -1,14 +1,12 @@
 """GGUF Q8_0 files: writing, reading and rounding errors."""
 
+import copy
 import re
 import shutil
 import weakref
 
-import numpy as np
 import pytest
 import torch
-from gguf import GGUFReader
-from gguf.quants import dequantize
 from random_models import random_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
@@ -36,16 +34,17 @@ def saved(tmp_path_factory, tokenizer):
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def source(saved):
     return load_checkpoint(str(saved), device="cpu")
 
 
-@pytest.fixture
-def folder(source, tmp_path):
+@pytest.fixture(scope="module")
+def folder(source, tmp_path_factory):
     """Return a folder with the checkpoint in one file."""
-    q8_0.write_q8_0(source, tmp_path / "quantized")
-    return tmp_path / "quantized"
+    folder = tmp_path_factory.mktemp("gguf") / "quantized"
+    q8_0.write_q8_0(source, folder)
+    return folder
 
 
 def weights(folder) -> dict[str, torch.Tensor]:
@@ -107,13 +106,6 @@ def test_a_split_model_is_the_same_model(source, folder, tmp_path):
         weights(tmp_path / "split")
 
 
-def test_weights_are_those_of_the_formats_own_library(source, folder):
-    tensors = GGUFReader(gguf_file(str(folder))).tensors
-    table = next(tensor for tensor in tensors if tensor.name == "token_embd.weight")
-    expected = dequantize(table.data, table.tensor_type)
-    assert np.array_equal(weights(folder)["model.embed_tokens.weight"].numpy(), expected)
-
-
 def test_weights_go_to_a_device_tensor_by_tensor(source, folder, monkeypatch):
     """Count the dequantized tensors in host memory while reading to the device `meta`, which takes none."""
     original, tensors, counts = gguf.GgufTensor.__getitem__, [], []
@@ -147,9 +139,10 @@ def test_a_gguf_file_can_be_the_base_of_a_training(folder, tmp_path):
     assert (trained.block_size, trained.model.dtype) == (8, torch.float32)
 
 
-def test_a_file_with_tensors_of_another_model_is_refused(source, folder):
+def test_a_file_with_tensors_of_another_model_is_refused(source, folder, tmp_path):
     """Refuse missing tensors, which would be random; a config beside the file need not describe it."""
-    file, config = gguf_file(str(folder)), source.model.config
+    copied = shutil.copytree(folder, tmp_path / "copied")
+    file, config = gguf_file(str(copied)), copy.deepcopy(source.model.config)
 
     def refusal(trouble: str) -> None:
         with pytest.raises(ValueError, match=trouble):

@@ -14,8 +14,8 @@ from mars_demo.core.modes import MODES
 from mars_demo.core.trace import Pass, Run, Settings, Slot
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.evaluation import bootstrap, frontier
-from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, evaluate
+from mars_demo.evaluation import accuracy, bootstrap, frontier
+from mars_demo.evaluation.accuracy import evaluate
 from mars_demo.evaluation.frontier import AR, Frontier, Graded, Point, Setting
 from mars_demo.evaluation.sweep import grid, sweep
 from mars_demo.evaluation.task_sets import questions
@@ -94,14 +94,15 @@ TAUS = (1.0, 0.5)
 
 
 @pytest.mark.parametrize("mode", [name for name, mode in MODES.items() if not mode.needs_draft])
-def test_only_modes_with_a_tau_are_swept(mars_tiny, mode):
+def test_only_modes_with_a_tau_are_swept(mars_tiny, monkeypatch, mode):
+    monkeypatch.setattr(accuracy, "MAX_NEW_TOKENS", 24)
     is_mars = "mars" in MODES[mode].objectives
     checkpoint = mars_tiny if is_mars else replace(mars_tiny, objective=MODES[mode].objectives[0])
     rows = list(evaluate(checkpoint, Request(mode), TAUS, ["units"], limit=1))
     assert [row.tau for row in rows] == (list(TAUS) if MODES[mode].uses_tau else [None])
     [example] = tasks.held_out("units", 1)
     for row in rows:
-        request = Request(mode, 0.95 if row.tau is None else row.tau, max_new_tokens=MAX_NEW_TOKENS)
+        request = Request(mode, 0.95 if row.tau is None else row.tau, max_new_tokens=24)
         run = decode(checkpoint, example.prompt, request).finish()
         assert (row.tokens, row.forwards) == (run.tokens, run.forwards)
 
