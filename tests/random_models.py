@@ -13,7 +13,7 @@ INTERMEDIATE = 96  # a width that no other layer has
 ARCHITECTURES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
 
 
-def random_model(architecture: str, tokenizer, context: int = 96, head_dim: int = 8, **settings):
+def random_model(architecture: str, tokenizer, context=96, head_dim=8, tied=False, **settings):
     """Return a random float32 model; its weights are large enough for answers to vary with the prompt."""
     set_seed(7)
     config = ARCHITECTURES[architecture](
@@ -25,7 +25,7 @@ def random_model(architecture: str, tokenizer, context: int = 96, head_dim: int 
         num_key_value_heads=2,
         head_dim=head_dim,
         max_position_embeddings=context,
-        tie_word_embeddings=False,
+        tie_word_embeddings=tied,
         initializer_range=0.3,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,

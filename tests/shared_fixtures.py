@@ -13,6 +13,7 @@ from web import serving
 
 from mars_demo.core.assets import ASSETS
 from mars_demo.models.checkpoint import wrap
+from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.pool import Pool
 from mars_demo.serving.endpoint import Endpoint
@@ -49,6 +50,14 @@ def mars_tiny():
 @pytest.fixture(scope="session")
 def ar_tiny():
     return load_checkpoint("ar-tiny", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory, mars_tiny):
+    """Return a folder with mars-tiny as a trained checkpoint is saved."""
+    folder = tmp_path_factory.mktemp("exported")
+    save_checkpoint(mars_tiny.model, mars_tiny.tokenizer, folder, mars_tiny.block_size)
+    return folder
 
 
 @pytest.fixture(scope="session", params=ARCHITECTURES)

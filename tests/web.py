@@ -1,6 +1,7 @@
 """The endpoint in a thread of the test process, so that tests can inspect its state, and its client."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from functools import cache
 from time import monotonic, sleep
 from typing import Any
 
+import gradio_client
 import openai
 
 from mars_demo.serving.endpoint import Endpoint, WebServer, listening
@@ -55,3 +57,12 @@ def run(work: Coroutine) -> Any:
     """Run a coroutine in its own thread; a test's browser may keep an event loop in this one."""
     with ThreadPoolExecutor(1) as beside:
         return beside.submit(asyncio.run, work).result()
+
+
+def app_client(url: str) -> gradio_client.Client:
+    return gradio_client.Client(url, verbose=False, httpx_kwargs={"timeout": HANG_GUARD})
+
+
+def ours(caplog) -> list[logging.LogRecord]:
+    """Return the records that this project logged."""
+    return [record for record in caplog.records if record.name.startswith("mars_demo")]

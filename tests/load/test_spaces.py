@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from child_app import GUARD, started
-from gradio_client import Client
+from child_app import started
+from web import app_client
 
 from mars_demo.core.names import CHAT
 from mars_demo.core.trace import Run
@@ -26,7 +26,7 @@ def test_a_space_starts_and_answers_in_a_fresh_environment(tmp_path):
         "SYSTEM": "spaces", "SPACE_ID": "me/mars", "GRADIO_SERVER_NAME": "0.0.0.0", "HOME": str(folder),
     }  # fmt: skip
     with started("app.py", python=python, folder=folder, environment=environment) as child:
-        client = Client(child.wait_for_url(), verbose=False, httpx_kwargs={"timeout": GUARD})
+        client = app_client(child.wait_for_url())
         prompt = "Which city is the capital of Latvia?"
         record = client.predict(prompt, mode="ar", max_new_tokens=48, trace=True, api_name="/generate")
         assert json.loads(record.splitlines()[0])["model"] == CHAT

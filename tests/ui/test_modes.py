@@ -1,10 +1,9 @@
 """Records of every mode, criterion and schema on the stage, made by a small random model."""
 
 import re
-from dataclasses import replace
 
 import pytest
-from draft_models import truncated
+from draft_models import trained_for, truncated
 from on_stage import lane, put
 from playwright.sync_api import Page, expect
 from random_models import random_model
@@ -28,8 +27,7 @@ def checkpoint(tokenizer):
 
 
 def made(checkpoint, mode: str, **settings) -> Run:
-    if mode in MODES["block-diffusion"].objectives:
-        checkpoint = replace(checkpoint, objective=mode)
+    checkpoint = trained_for(checkpoint, mode)
     if MODES[mode].needs_draft:
         settings["draft"] = truncated(checkpoint, 1)
     settings = {"tau": TAU, "max_new_tokens": 24} | settings

@@ -10,12 +10,11 @@ import httpx
 import pytest
 from acts import choose, is_open
 from gradio.utils import get_upload_folder
-from gradio_client import Client
 from gradio_client.exceptions import AppError
 from playwright.sync_api import Page, expect
 from race_tab import race_to_the_end
 from torch.nn.modules.module import register_module_forward_pre_hook
-from web import HANG_GUARD, until
+from web import app_client, until
 
 from mars_demo import tasks
 from mars_demo.evaluation import training_record, trainings
@@ -215,10 +214,6 @@ def test_a_training_ends_at_the_time_limit_with_its_result(open_tab, monkeypatch
 # ------------------------------------------------------------------------------------ several visitors
 
 
-def client(url: str) -> Client:
-    return Client(url, verbose=False, httpx_kwargs={"timeout": HANG_GUARD})
-
-
 @pytest.mark.full
 def test_a_visitor_who_pauses_and_leaves_gives_the_training_slot_back(visit, open_tab):
     visit()  # the module's page stays open
@@ -240,7 +235,7 @@ def test_a_visitor_who_pauses_and_leaves_gives_the_training_slot_back(visit, ope
 
 
 def test_a_trained_model_is_usable_only_by_its_visitor(url, mars_tiny):
-    one, two = client(url), client(url)
+    one, two = app_client(url), app_client(url)
     messages = []
     name = "mine-0a0b0c0d"
     made = Trained(name, name, "ready", checkpoint=mars_tiny, owner=one.session_hash)

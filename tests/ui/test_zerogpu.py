@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from child_app import GUARD, ROOT, started
-from gradio_client import Client
 from gradio_client.exceptions import AppError
 from playwright.sync_api import expect
 from race_tab import lane, prompt, race, records, set_tau, stage, stop, taus, to_the_end
+from web import app_client
 
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
@@ -38,9 +38,6 @@ class App:
     def __init__(self, url: str, log: Path, missing: Path):
         self.url, self._log, self.missing = url, log, missing
 
-    def client(self) -> Client:
-        return Client(self.url, verbose=False, httpx_kwargs={"timeout": GUARD})
-
     def log(self, task: str, event: str = "end") -> list[dict]:
         lines = (
             [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []
@@ -61,7 +58,7 @@ def app(tmp_path_factory):
 
 
 def test_a_forked_process_gives_the_tokens_of_this_one_and_serves_again(app, mars_tiny):
-    client, prompts = app.client(), ["Sort 31, 4 and 15", "How many days are 3 weeks?"]
+    client, prompts = app_client(app.url), ["Sort 31, 4 and 15", "How many days are 3 weeks?"]
     for text in prompts:
         answer = client.predict(text, tau=0.9, max_new_tokens=64, api_name="/generate")
         expected = decode(mars_tiny, text, Request("mars", 0.9, max_new_tokens=64)).finish()
@@ -72,7 +69,8 @@ def test_a_forked_process_gives_the_tokens_of_this_one_and_serves_again(app, mar
 
 
 def test_a_model_missing_at_launch_answers_when_it_exists(app):
-    client, arguments = app.client(), {"tau": 0.9, "model": "late", "trace": True, "api_name": "/generate"}
+    client = app_client(app.url)
+    arguments = {"tau": 0.9, "model": "late", "trace": True, "api_name": "/generate"}
     with pytest.raises(AppError, match="late"):
         client.predict("Sort 31, 4 and 15", **arguments)
     shutil.copytree(ROOT / "assets/mars-tiny", app.missing)

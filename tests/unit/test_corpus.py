@@ -5,7 +5,9 @@ import json
 
 import datasets
 import pytest
+from hostile import written
 
+from mars_demo.core.messages import user
 from mars_demo.training import corpus
 
 TALK = [
@@ -50,7 +52,7 @@ def test_broken_lines_are_skipped_with_a_warning(tmp_path):
     assert next(pools(0, 1)) == [TALK, TALK]
 
 
-TALKS = [[{"role": "user", "content": str(i)}, {"role": "assistant", "content": "x"}] for i in range(700)]
+TALKS = [[user(f"{i}"), {"role": "assistant", "content": "x"}] for i in range(700)]
 
 
 def rows() -> datasets.Dataset:
@@ -60,7 +62,7 @@ def rows() -> datasets.Dataset:
 @pytest.fixture
 def path(tmp_path) -> str:
     path = tmp_path / "rows.jsonl"
-    path.write_text("\n".join(json.dumps({"messages": talk}) for talk in TALKS))
+    path.write_text(written({"messages": talk} for talk in TALKS))
     return str(path)
 
 
@@ -123,13 +125,8 @@ def test_a_mix_drops_no_conversation(tmp_path):
     """The last pool of an epoch is short; the other source's conversations beside it must not be lost."""
     talks = {name: [f"{name} {i}" for i in range(count)] for name, count in (("a", 300), ("b", 700))}
     for name, texts in talks.items():
-        lines = (
-            json.dumps(
-                {"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "ok"}]}
-            )
-            for text in texts
-        )
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+        lines = [{"messages": [user(text), {"role": "assistant", "content": "ok"}]} for text in texts]
+        (tmp_path / f"{name}.jsonl").write_text(written(lines))
     data = "+".join(str(tmp_path / f"{name}.jsonl") for name in talks)
     mixed = itertools.chain.from_iterable(corpus.source(data, 0)(0, 1))
     read = [messages[0]["content"] for messages in itertools.islice(mixed, 1400)]

@@ -10,7 +10,6 @@ from mars_demo import tasks
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt
-from mars_demo.models.export.save import save_checkpoint
 
 OUTSIDE = """
 import json, sys
@@ -29,13 +28,6 @@ for prompt, settings in calls:
         print(json.dumps(str(error)))
 assert not any(name.startswith("mars_demo") for name in sys.modules)
 """
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory, mars_tiny):
-    folder = tmp_path_factory.mktemp("exported")
-    save_checkpoint(mars_tiny.model, mars_tiny.tokenizer, folder, mars_tiny.block_size)
-    return folder
 
 
 def generate_outside(folder, calls):

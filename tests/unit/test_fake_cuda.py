@@ -3,11 +3,11 @@
 Every tensor is on the right device, and the host waits for the device once per forward.
 """
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
+from draft_models import trained_for
 from fake_cuda import CUDA, LIBRARY, fake_cuda
 from torch.utils._python_dispatch import TorchDispatchMode
 from training_batches import PAD, conversation, mars
@@ -87,8 +87,7 @@ def transfers(device, monkeypatch):
 
 
 def checkpoint_for(model, tokenizer, mode):
-    checkpoint = wrap("fake", model, tokenizer)
-    return replace(checkpoint, objective=mode) if mode == "block-diffusion" else checkpoint
+    return trained_for(wrap("fake", model, tokenizer), mode)
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)

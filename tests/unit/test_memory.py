@@ -19,10 +19,7 @@ from mars_demo.models.runtime.engine import Engine
 def test_needed_memory_is_the_loaded_model_its_largest_tensor_and_two_texts_on_a_gpu(
     tmp_path, tokenizer, dtype, architecture, tied
 ):
-    model = random_model(architecture, tokenizer)
-    model.config.tie_word_embeddings = tied
-    if tied:
-        model.lm_head.weight = model.model.embed_tokens.weight
+    model = random_model(architecture, tokenizer, tied=tied)
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     loaded = load_checkpoint(str(tmp_path), device="cpu", dtype=dtype).model
@@ -45,8 +42,6 @@ def test_needed_memory_is_the_loaded_model_its_largest_tensor_and_two_texts_on_a
         ("---\nlicense: " + "x" * 5000 + "\n---\n", "x" * 60),
         ("---\nlicense: {a: b}\n---\n", None),
         ("---\nlicense: !!python/object/apply:os.getcwd []\n---\n", None),
-        ("---\nlicense: [\n---\n", None),
-        ("", None),
         (None, None),
     ],
 )  # fmt: skip

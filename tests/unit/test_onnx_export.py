@@ -77,10 +77,7 @@ def test_the_command_writes_a_complete_folder(folder, mars_tiny):
 def checkpoint(request, tokenizer):
     """Return a random checkpoint whose biases and norms matter, or one with a tied head."""
     kind = "llama" if request.param == "tied" else request.param
-    model = random_model(kind, tokenizer, CONTEXT, head_dim=16)
-    if request.param == "tied":
-        model.config.tie_word_embeddings = True
-        model.tie_weights()
+    model = random_model(kind, tokenizer, CONTEXT, head_dim=16, tied=request.param == "tied")
     return wrap(request.param, varied(model), tokenizer)
 
 

@@ -21,7 +21,6 @@ from mars_demo import tasks
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt
-from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("vllm")]
@@ -78,29 +77,21 @@ def python(request):
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory, mars_tiny):
-    """Return a folder with mars-tiny as safetensors."""
-    folder = tmp_path_factory.mktemp("vllm") / "model"
-    folder.mkdir()
-    save_checkpoint(mars_tiny.model, mars_tiny.tokenizer, folder, mars_tiny.block_size)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def checkpoint(model):
-    return load_checkpoint(str(model), "cpu", torch.float32)
+def checkpoint(exported):
+    return load_checkpoint(str(exported), "cpu", torch.float32)
 
 
 @pytest.fixture
-def run(python, model, tmp_path):
+def run(python, exported, tmp_path):
     """Return a function that runs named calls in an engine; see `vllm_engine`."""
 
     def answers(calls: dict, engine: dict | None = None, version=NEWEST, path=ROOT, fails=False) -> dict:
-        job = {"engine": {"model": str(model), "plugin": "mars_demo.vllm"} | (engine or {}), "calls": calls}
+        settings = {"model": str(exported), "plugin": "mars_demo.vllm"} | (engine or {})
         command = [python(version), ROOT / "tests" / "vllm_engine.py", tmp_path / "found.json"]
         environment = {name: os.environ[name] for name in ("PATH", "HOME")} | {"PYTHONPATH": str(path)}
+        job = json.dumps({"engine": settings, "calls": calls})
         done = subprocess.run(
-            command, input=json.dumps(job), text=True, capture_output=True, env=environment, cwd=tmp_path
+            command, input=job, text=True, capture_output=True, env=environment, cwd=tmp_path
         )
         if fails:
             assert done.returncode
@@ -187,9 +178,9 @@ def test_padding_to_a_constant_number_of_rows_changes_no_answer(run, checkpoint)
         assert tokens(found[name]) == expected
 
 
-def test_a_checkpoint_carries_the_plugin_and_needs_nothing_else_of_this_project(run, model, checkpoint):
+def test_a_checkpoint_carries_the_plugin_and_needs_nothing_else_of_this_project(run, exported, checkpoint):
     calls = {"lossless": [asked(checkpoint, prompt, {"masks": 8}) for prompt in PROMPTS[:4]]}
-    found = run(calls, {"plugin": "mars_vllm"}, path=model)
+    found = run(calls, {"plugin": "mars_vllm"}, path=exported)
     expected = [alone(checkpoint, prompt, REQUESTS["lossless"][0]) for prompt in PROMPTS[:4]]
     assert pairs(found["lossless"]) == expected
 
