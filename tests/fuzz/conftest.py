@@ -15,14 +15,14 @@ from mars_demo.models.pool import Pool
 from mars_demo.serving.endpoint import Endpoint
 from mars_demo.ui import options
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.page import LOOK, build
+from mars_demo.ui.page import build
 
 
 @pytest.fixture(scope="package")
 def app():
     MODELS.serve(options.read_options(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
     demo = build()
-    demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
+    demo.launch(prevent_thread_lock=True, quiet=True)
     # Without costs, windows do not depend on the load of the machine.
     MODELS.member("mars-tiny").checkpoint = replace(MODELS.load(), costs=None)
     yield App(demo.local_url.rstrip("/"))

@@ -9,10 +9,9 @@ from mars_demo.ui import options
 from mars_demo.ui.examples import EXAMPLES, GENERAL
 from mars_demo.ui.generation import DEFAULTS
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.model_choice import list_models, replace_example, show_examples
 from mars_demo.ui.race_settings import first, in_url, known_races, opening, recorded_runs
-from mars_demo.ui.racing import compete, lanes
+from mars_demo.ui.racing import lanes
 from mars_demo.ui.training import fresh
 
 CHAT = "mars-smollm2-135m"
@@ -50,15 +49,11 @@ def test_models_are_set_by_options_or_by_the_environment(serve):
     assert options.read_options(["--model", "x"], {"MARS_DEMO_MODELS": "y"}).models == ["x"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [(["--only"], "--only"), (["--dtype", "int3"], "int3"), (["--port", "many"], "many")],
-)
-def test_wrong_options_get_one_line(capsys, arguments, named):
+def test_wrong_options_get_one_line(capsys):
     with pytest.raises(SystemExit, match="2"):
-        options.read_options(arguments, {})
+        options.read_options(["--only"], {})
     message = capsys.readouterr().err
-    assert named in message and message.startswith("app.py: ") and message.count("\n") == 1
+    assert "--only" in message and message.startswith("app.py: ") and message.count("\n") == 1
 
 
 def test_a_url_selects_the_model_of_its_prompt(serve):
@@ -151,14 +146,3 @@ def test_a_base_too_large_to_train_is_refused(serve, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_PARAMETERS", "1")
     with pytest.raises(ValueError, match=r"ar-tiny.*\b4\b.*\b1\b"):
         fresh("ar-tiny")
-
-
-@pytest.mark.full
-def test_the_chat_model_answers_a_new_prompt(serve):
-    """Decode with quantized weights, the default of the page."""
-    serve("--only", "--model", CHAT)
-    question = "Which planet do we live on? Answer in one short sentence."
-    *_, record = compete(question, CHAT, ["lossless"], *DEFAULTS.values(), Knobs())
-    records = [line for line in record.splitlines() if '"done":true' in line]
-    assert len(records) == 2 and '"dtype":"int8"' in record
-    assert "Earth" in record

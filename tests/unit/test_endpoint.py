@@ -15,7 +15,7 @@ import openai
 import pytest
 import torch
 from gate import Gate
-from web import HANG_GUARD, ask, client, run, serving, until
+from web import HANG_GUARD, ask, client, ours, run, serving, until
 
 from mars_demo import tasks
 from mars_demo.core.limits import LIMITS
@@ -168,17 +168,12 @@ BAD = [
     ({"mode": "block-diffusion"}, "block-diffusion.*mars"),
     ({"criterion": ["entropy"]}, "criterion.*'probability'"),
     ({"window": 10}, r"10.*mars-tiny.*\b9\b"),
-    ({"max_tokens": 10**9}, "max_tokens.*1024"),
     ({"n": 2}, r"\bn\b.*1.*2"),
     ({"response_format": {"type": "json_object"}}, "response_format"),
-    ({"top_p": 0}, "top_p"),
     ({"stop": list("abcde")}, "stop.*4"),
     ({"taus": 0.5}, "taus"),
     ({"<b>" * 1000: 1}, "<b><b>"),
     ({"messages": []}, "message"),
-    ({"messages": "hello"}, "messages"),
-    ({"messages": [user(" \n")]}, "prompt"),
-    ({"messages": [{"role": "tool", "content": "1"}, user("Hi")]}, "tool.*system, user, assistant"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages.0..content"),
     ({"messages": [user("Hi"), user("Hi")]}, "Message 2.*turn"),
     ({"messages": [user("word " * 1200)]}, r"\d{4}.*mars-tiny.*511"),
@@ -193,10 +188,6 @@ def test_a_bad_value_is_named_in_a_short_message(url):
         assert error.status_code == 400 and error.type == "invalid_request_error", fields
         assert set(error.body) == {"message", "type"}, fields
         assert len(error.body["message"]) < 1000 and "\n" not in error.body["message"], fields
-
-
-def ours(caplog) -> list[logging.LogRecord]:
-    return [record for record in caplog.records if record.name.startswith("mars_demo")]
 
 
 @pytest.mark.full
@@ -278,10 +269,6 @@ def test_bodies_have_a_limit(url, monkeypatch):
         assert post(url, body).status_code == 413
 
 
-def port_of(url: str) -> int:
-    return int(url.rpartition(":")[2])
-
-
 def test_more_requests_than_allowed_are_refused_and_accepted_ones_are_served(
     url, endpoint, gate, monkeypatch
 ):
@@ -305,7 +292,7 @@ def running(endpoint: Endpoint) -> int:
 def test_a_client_that_leaves_frees_its_run(url, endpoint, gate, stream):
     body = json.dumps(REQUEST | {"mode": "ar", "stream": stream}).encode()
     head = "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-    connections = [socket.create_connection(("127.0.0.1", port_of(url))) for _ in range(6)]
+    connections = [socket.create_connection(("127.0.0.1", httpx.URL(url).port)) for _ in range(6)]
     for connection in connections:
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     until(lambda: running(endpoint) == 6)
