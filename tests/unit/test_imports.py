@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -38,24 +37,6 @@ START_WITHOUT_TORCH = (
 )
 
 
-class Import(NamedTuple):
-    """An import of a module or of a name in it; a trailing `*` stands for any module of a package."""
-
-    name: str
-    line: int
-
-
-class Arrow(NamedTuple):
-    """An import of one module of the package by another."""
-
-    source: str
-    target: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.source}:{self.line} imports {self.target}"
-
-
 @functools.cache
 def modules(*folders: str) -> dict[str, Path]:
     """Return all modules of the package, and of other folders, by their dotted names."""
@@ -79,35 +60,35 @@ def calls(tree: ast.AST) -> Iterator[tuple[str | None, ast.Call]]:
 
 
 @functools.cache
-def imports(path: Path) -> list[Import]:
+def imports(path: Path) -> list[str]:
     """Return all imports of a file: top-level, in functions, and by name with `import_module`."""
     tree = parsed(path)
-    names = [(_pattern(call.args[0]), call) for name, call in calls(tree) if name == "import_module"]
+    names = [_pattern(call.args[0]) for name, call in calls(tree) if name == "import_module"]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names += [(alias.name, node) for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names += [(f"{node.module}.{alias.name}", node) for alias in node.names]
-    return [Import(name, node.lineno) for name, node in names]
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
 
 
 def _pattern(argument: ast.expr) -> str:
-    """Return the constant string of an expression; a computed end becomes `*`."""
+    """Return the constant string of an expression; a computed end becomes `*`, for any module."""
     return argument.value if isinstance(argument, ast.Constant) else f"{argument.values[0].value}*"
 
 
 @functools.cache
-def arrows(*folders: str) -> list[Arrow]:
-    """Return all imports of one of these modules by another, including those for types."""
-    paths, result = modules(*folders), []
+def arrows(*folders: str) -> list[tuple[str, str]]:
+    """Return (source, target) of all imports of one of these modules by another, also those for types."""
+    paths, pairs = modules(*folders), []
     for source, path in paths.items():
-        for name, line in imports(path):
+        for name in imports(path):
             if name.endswith("*"):
                 targets = [module for module in paths if module.startswith(name.rstrip("*"))]
             else:
                 targets = [module for module in (name, name.rpartition(".")[0]) if module in paths][:1]
-            result += [Arrow(source, target, line) for target in targets if target != source]
-    return result
+            pairs += [(source, target) for target in targets if target != source]
+    return pairs
 
 
 def package_of(module: str) -> str:
@@ -124,15 +105,15 @@ def test_every_module_has_a_layer():
 
 def test_imports_go_down_the_layers():
     assert len(arrows()) > 200
-    between = [arrow for arrow in arrows() if package_of(arrow.source) != package_of(arrow.target)]
-    assert [str(arrow) for arrow in between if layer(arrow.target) >= layer(arrow.source)] == []
+    between = [pair for pair in arrows() if len({*map(package_of, pair)}) == 2]
+    assert [(source, target) for source, target in between if layer(target) >= layer(source)] == []
 
 
 def test_no_cycles():
     folders = ("benchmarks", ".ci")
     imported = {module: set() for module in modules(*folders)}
-    for arrow in arrows(*folders):
-        imported[arrow.source].add(arrow.target)
+    for source, target in arrows(*folders):
+        imported[source].add(target)
     graphlib.TopologicalSorter(imported).prepare()  # the error names the cycle
 
 
@@ -144,30 +125,30 @@ def folder_of(module: str) -> str:
 def test_the_folders_of_ui_have_layers_without_cycles():
     """Modules beside the folders may be anywhere between them, as long as no cycle passes through them."""
     imported = {}
-    for arrow in arrows():
-        if {package_of(arrow.source), package_of(arrow.target)} != {"ui"}:
+    for pair in arrows():
+        if {*map(package_of, pair)} != {"ui"}:
             continue
-        source, target = folder_of(arrow.source), folder_of(arrow.target)
+        source, target = map(folder_of, pair)
         if source != target:
             imported.setdefault(source, set()).add(target)
         if source in FOLDERS and target in FOLDERS:
-            assert FOLDERS.index(source) >= FOLDERS.index(target), arrow
+            assert FOLDERS.index(source) >= FOLDERS.index(target), pair
     folders = {path.parent.name for path in (ROOT / PACKAGE / "ui").glob("*/__init__.py")}
     assert folders == set(FOLDERS)
     graphlib.TopologicalSorter(imported).prepare()
 
 
 def test_no_tab_imports_a_tab():
-    tabs = [module for module in modules() if module.startswith("mars_demo.ui.tabs.")]
-    assert [str(arrow) for arrow in arrows() if arrow.source in tabs and arrow.target in tabs] == []
+    tabs = {module for module in modules() if module.startswith("mars_demo.ui.tabs.")}
+    assert [pair for pair in arrows() if tabs.issuperset(pair)] == []
 
 
 def test_gradio_and_plotly_are_imported_only_in_the_top_layers():
     assert [
-        f"{module}:{one.line} imports {one.name}"
+        (module, name)
         for module, path in modules().items()
-        for one in imports(path)
-        if package_of(module) not in LIBRARIES.get(one.name.split(".")[0], (package_of(module),))
+        for name in imports(path)
+        if package_of(module) not in LIBRARIES.get(name.split(".")[0], (package_of(module),))
     ] == []
 
 
