@@ -16,10 +16,12 @@ TABS = {
 
 
 def each_tab(page: Page):
-    """Open the tabs one after the other, and check that they are legible."""
+    """Open the tabs one after the other, with their lists filled, and read how legible each one is."""
     for tab, shown in TABS.items():
         open_tab(page, tab)
         expect(page.locator(shown).first).to_be_visible()
+        for chosen in page.locator("input[role=combobox]:not(#frontier-point *) >> visible=true").all():
+            expect(chosen).not_to_have_value("")
         yield tab, page.evaluate(LEGIBLE)
 
 

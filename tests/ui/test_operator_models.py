@@ -9,28 +9,25 @@ from playwright.sync_api import expect
 from race_tab import dismiss, race, stage, to_the_end, toast
 from random_models import publish, random_model
 
-from mars_demo.models.export import q8_0
 from mars_demo.models.export.save import save_checkpoint
 from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.page import App
 
 pytestmark = pytest.mark.full
 
-PUBLISHED, PLAIN, PACKED, BROKEN = "MARS-Random-blk8", "plain-qwen2", "quantized.gguf", "broken"
+PUBLISHED, PLAIN, BROKEN = "MARS-Random-blk8", "plain-qwen2", "broken"
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory, tokenizer, mars_tiny):
-    """Return the folders of a published checkpoint, an AR model, a GGUF file and damaged weights."""
+def folders(tmp_path_factory, tokenizer):
+    """Return the folders of a published checkpoint, an AR model and damaged weights."""
     parent = tmp_path_factory.mktemp("models")
     model = random_model("qwen2", tokenizer, context=512)
     save_checkpoint(model, tokenizer, parent / PLAIN, block_size=None)
     publish(parent / PUBLISHED, model, tokenizer, licence="<img src=x onerror=alert(1)> ${1+1}")
-    [quantized] = q8_0.write_q8_0(mars_tiny, parent / "quantized")
-    quantized.rename(parent / "quantized" / PACKED)
     shutil.copytree(parent / PLAIN, parent / BROKEN)
     (parent / BROKEN / "model.safetensors").write_bytes(b"no weights")
-    return [parent / PUBLISHED, parent / PLAIN, parent / "quantized" / PACKED, parent / BROKEN]
+    return [parent / PUBLISHED, parent / PLAIN, parent / BROKEN]
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +78,6 @@ def test_an_ar_model_races_in_its_modes(visit, operator_url):
     assert raced(page) == ["ar", "jacobi"]
     answers = page.locator("#stage .lane .answer")
     expect(answers.last).to_have_text(answers.first.text_content())
-
-
-def test_a_gguf_file_races(visit, operator_url):
-    page = visit(f"model={PACKED}&prompt=How many meters is 14 kilometers%3F", base_url=operator_url)
-    expect(facts(page)).to_contain_text("CPU, int8")
-    raced(page)
-    expect(page.locator('.lane[data-lane="ar"] .answer')).to_contain_text("14,000 meters")
 
 
 def test_a_damaged_model_gets_a_message_and_affects_no_other(visit, operator_url):

@@ -1,6 +1,5 @@
 """Decoding compared with transformers generate and with reference implementations without a cache."""
 
-import copy
 import gc
 import itertools
 import random
@@ -11,7 +10,7 @@ import pytest
 import torch
 import without_cache
 from draft_models import trained_for, truncated
-from greedy import check_same_passes, check_tokens, generate
+from greedy import check_tokens, generate
 from random_models import ARCHITECTURES, random_model
 
 from mars_demo import tasks
@@ -26,7 +25,6 @@ from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.runtime.engine import Engine
-from mars_demo.serving.decode_batch import finished
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]
 
@@ -116,30 +114,6 @@ def test_modes_that_verify_give_the_tokens_of_ar_in_fewer_forwards(mars_tiny):
     assert all(counts >= {0, 1, 2, 3, 8} for counts in verified.values())
 
 
-def saturated(checkpoint) -> Checkpoint:
-    """Return the checkpoint with logits so large that the best token has probability 1."""
-    model = copy.deepcopy(checkpoint.model)
-    model.get_output_embeddings().weight.data *= 1000
-    return replace(checkpoint, model=model)
-
-
-def test_tau_one_is_one_token_per_forward_even_when_the_softmax_is_one(checkpoint):
-    checkpoint = saturated(checkpoint)
-    ar = decode(checkpoint, PROMPTS[0], Request(mode="ar", max_new_tokens=16)).finish()
-    for mode in ("mars", "speculative", "block-diffusion"):
-        trained = trained_for(checkpoint, mode)
-        run = decode(
-            trained, PROMPTS[0], Request(tau=1.0, max_new_tokens=16, **required(checkpoint, mode))
-        ).finish()
-        if mode == "block-diffusion":
-            assert run.forwards == run.tokens  # one mask per forward, in any order
-        else:
-            check_tokens(checkpoint, run, ar.token_ids)
-            assert all(step.accepted == (step.verified or 0) + 1 for step in run.passes)
-        certain = [slot.score for step in run.passes for slot in step.slots]
-        assert certain.count(1.0) > len(certain) / 2
-
-
 def test_tau_one_computes_as_ar_and_masks_appear_when_tau_is_lowered(mars_tiny):
     ar = decode(mars_tiny, PROMPTS[0], Request(mode="ar", max_new_tokens=12)).finish()
     one = decode(mars_tiny, PROMPTS[0], Request(tau=1.0, max_new_tokens=12)).finish()
@@ -208,24 +182,6 @@ def test_closing_stops_and_frees_everything(checkpoint, mode, monkeypatch):
     assert not any(cache() for cache in caches)
     assert (run.stop, run.forwards) == ("stopped", 2)
     assert list(run) == []
-
-
-def test_streamed_text_is_the_answer_and_never_splits_a_character(tokenizer):
-    """Check that no streamed prefix ends in bytes that a later token completes.
-
-    Random models answer in random bytes. The accepted texts, joined, equal the decoding of the tokenizer.
-    """
-    checkpoint = wrap("random", random_model("llama", tokenizer, context=512), tokenizer)
-    rng = random.Random(0)
-    for number, prompt in enumerate([*PROMPTS, *(str(rng.random()) for _ in range(2))]):
-        for mode in list(MODES)[number % 3 :: 3]:
-            settings = required(checkpoint, mode) | {"tau": 0.1, "max_new_tokens": 60}
-            run = decode(trained_for(checkpoint, mode), prompt, Request(**settings))
-            shown = ""
-            for step in run:
-                shown += step.text
-            whole = tokenizer.decode(run.token_ids, skip_special_tokens=True)
-            assert shown == whole
 
 
 def test_bytes_of_an_unfinished_character_wait_until_the_answer_ends(mars_tiny, tokenizer):
@@ -393,21 +349,6 @@ def test_a_special_token_ends_an_answer_by_its_name(mars_tiny):
     run = decode(endless, ASKED[0], request).finish()
     assert (run.token_ids, run.stop) == (whole.token_ids, "stop string")
     assert decode(endless, ASKED[0], replace(request, stop_strings=())).finish().stop == "length"
-
-
-def test_finished_answers_equal_single_runs(mars_tiny):
-    requests = [
-        Request(
-            "mars", 0.9, max_new_tokens=20 + 10 * (number % 4), stop_strings=(". ",) if number % 2 else ()
-        )
-        for number in range(len(ASKED))
-    ]
-    alone = [decode(mars_tiny, *pair).finish() for pair in zip(ASKED, requests)]
-    answers = dict(finished(mars_tiny, list(zip(ASKED, requests)), size=5))
-    assert sorted(answers) == list(range(len(ASKED)))
-    for number, run in enumerate(alone):
-        check_same_passes(answers[number], run)
-    assert list(finished(mars_tiny, [], size=5)) == []
 
 
 # ------------------------------------------------------------------------------------------- n-gram drafts

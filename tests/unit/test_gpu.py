@@ -22,17 +22,6 @@ from mars_demo.ui.hosting.gpu import LENT, on_gpu
 
 assert LENT
 
-@on_gpu(lambda value: 5)
-def plain(value):
-    raise ValueError(f"{value} cannot be.")
-
-try:
-    plain(3)
-except ValueError as error:
-    assert str(error) == "3 cannot be."
-else:
-    raise AssertionError
-
 @on_gpu(lambda shared, pause: 1)
 def until_stopped(shared, pause):
     number = 0

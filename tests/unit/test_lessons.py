@@ -43,24 +43,6 @@ def test_every_chapter_has_its_place():
     assert sorted(order) == sorted(files)
 
 
-@pytest.mark.full
-def test_masks_never_stay_in_the_cache():
-    """The text of a run alone says what each of its forwards has in the cache."""
-    shown = list(options("cache").values())
-    run = runs(shown[0])["mars"]
-    numbers = [option["forward"] for option in shown]
-    assert numbers == list(range(numbers[0], numbers[-1] + 1))
-    for option in shown:
-        drawn = json_of(figures.forward(option)["grid"])
-        streams = [cell["stream"] for cell in drawn["columns"]]
-        *before, last = run.passes[: option["forward"] - 1]
-        cached = run.settings.prompt_tokens + sum(step.accepted for step in before)
-        new = [slot.text for slot in last.slots[: last.accepted]]
-        masks = run.passes[option["forward"] - 1].positions - len(new)
-        assert streams == ["cached"] * cached + ["new"] * len(new) + ["mask"] * masks
-        assert [cell["label"] for cell in drawn["columns"][cached:][: len(new)]] == new
-
-
 def json_of(update: dict) -> dict:
     return json.loads(update["value"])
 
@@ -183,20 +165,6 @@ def test_a_speed_up_counts_the_prompt_in_both():
     assert tables.speed_up(measured, 1, 1) == (1, "(5.0 + 10.0) ÷ (5.0 + 10.0 · 1.00) = 1.00×")
     assert tables.speed_up(measured, 5, 2)[0] == pytest.approx(15 / (5 + 4.5 * 2))
     assert tables.speed_up(measured, 9, 40)[0] == 3  # a single forward
-
-
-@pytest.mark.full
-def test_the_lesson_on_cost_begins_with_a_measured_method():
-    shown = figures.lesson_figure(next(chapter for chapter in CHAPTERS if chapter["id"] == "cost"))
-    measured, method = MEASURED[0]
-    assert (
-        f"{shown['positions']['value']}"
-        == f"{float(measured['rows'][method]['positions per forward']):.0f}"
-    )
-    for entry in ELEMENTS["cost"]["speeds"]:
-        timed = results.read_results(entry["file"])
-        assert entry["title"] == ", ".join(timed["machine"].split(", ")[:2])
-        assert timed["machine"] in shown["numbers"]["value"]
 
 
 def test_the_trends_beside_the_paper():

@@ -25,10 +25,6 @@ def training(kind, ids, prompt, block_size, seed=None):
     return masks.draw_mask(kind, sentence)
 
 
-def inference(kind, ids, new, count):
-    return masks.draw_mask(kind, Sentence(ids, MASK, name, new=new, block_size=count))
-
-
 def test_the_training_mask_follows_the_rule():
     """Clean tokens see earlier ones; masks see the clean tokens before their block, and it causally."""
     pictures = [training("mars", list(range(10, 18)), 2, 3) for _ in range(9)]
@@ -67,16 +63,6 @@ def test_a_block_diffusion_mask_predicts_its_own_position():
     assert {other.line() for other in again} == {picture.line()}  # a redrawn picture stays the same
     masks = [cell for cell in picture.rows if cell.label == "MASK"]
     assert masks and all(cell.target == f"<{10 + cell.position}>" for cell in masks)
-
-
-@pytest.mark.parametrize("kind", ["window", "verification", "linear"])
-def test_inference_pictures_have_a_row_per_position(kind):
-    picture = inference(kind, list(range(10, 22)), 5 if kind == "window" else 2, 3)
-    cached = 7 if kind == "window" else 9
-    rows = {"window": 5 + 3, "verification": 3 + 3 * 3, "linear": 3 + 3}[kind]
-    assert len(picture.rows) == len(picture.visible) == rows
-    assert {len(row) for row in picture.visible} == {cached + rows}
-    assert all(row.startswith("1" * cached) for row in picture.visible)
 
 
 @pytest.mark.parametrize(

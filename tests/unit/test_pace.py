@@ -134,11 +134,3 @@ def test_the_window_follows_the_masks_that_were_accepted(mars_tiny):
         assert windows[-1] == chosen.masks + 1
         chosen.saw(step.accepted - 1, windows[-1] - 1)
     assert len(set(windows)) > 1
-
-
-def test_tau_1_needs_no_masks(mars_tiny):
-    checkpoint = replace(mars_tiny, costs=FLAT)
-    run = decode(checkpoint, PROMPTS[0], Request("mars", 1.0, adaptive=True)).finish()
-    ar = decode(checkpoint, PROMPTS[0], Request("ar")).finish()
-    check_tokens(checkpoint, run, ar.token_ids)
-    assert [len(step.slots) for step in run.passes] == [1] * ar.forwards

@@ -4,14 +4,10 @@ import itertools
 import json
 import random
 import sqlite3
-from collections.abc import Iterator
 
 import pytest
 from task_examples import examples_of
 
-from mars_demo import tasks
-from mars_demo.core.assets import read_json
-from mars_demo.evaluation.task_sets import questions
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import SKILLS, sql
 from mars_demo.tasks.skills.common import request, unfenced
@@ -149,32 +145,6 @@ def test_skills_are_training_data_and_mix_with_a_file(tmp_path):
     assert prompts > {messages[0]["content"] for messages in mixed[::2]}
     assert pool("skills:sql,dates") == pool("tasks:sql,dates")
     assert pool(f"skills:sql,dates+{path}")[::2] == pool("skills:sql,dates")
-
-
-def test_skills_are_task_sets_of_a_sweep():
-    every = questions("skills", 40)
-    assert len(every) == 40
-    assert every[0].prompt == tasks.held_out(next(iter(SKILLS)), 2)[0].prompt
-
-
-@pytest.mark.parametrize("name", SKILLS)
-def test_a_skill_has_sixty_phrasings_and_fifteen_of_other_forms(name):
-    content = read_json("skills", f"{name}.json")
-    asks = set(_phrasings({key: part for key, part in content.items() if key != "follow_ups"}))
-    seen, unseen = ({text for kind, text in asks if kind == part} for part in ("seen", "unseen"))
-    assert len(seen) >= 60
-    assert len(unseen) >= 15
-    assert not seen & unseen
-
-
-def _phrasings(texts: object, is_ask: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield the phrasings of requests, which stand below a key with `asks`, as seen or unseen."""
-    inner = texts.items() if isinstance(texts, dict) else ((None, one) for one in texts)
-    for key, value in inner:
-        if is_ask and key in ("seen", "unseen"):
-            yield from ((key, str(phrasing)) for phrasing in value)
-        elif isinstance(value, dict | list):
-            yield from _phrasings(value, is_ask or "asks" in str(key).split("_"))
 
 
 @pytest.mark.parametrize("name", [name for name, task in SKILLS.items() if task.make_follow_up])

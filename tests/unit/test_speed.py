@@ -5,12 +5,11 @@ from collections import Counter
 
 import pytest
 
-from benchmarks import readme, speed
+from benchmarks import speed
 from benchmarks.frontier import SETS
 from benchmarks.timing import Timed
 from mars_demo import tasks
 from mars_demo.core.names import CHAT, TINY
-from mars_demo.evaluation import results
 from mars_demo.evaluation.task_sets import questions
 
 
@@ -74,14 +73,3 @@ def test_cells_are_of_one_row():
         "as fast as AR": "3.00× (2.00–4.00)",
     }
     assert speed.cells({"prompts": 2, "rows": rows}, *columns)[speed.MARS] == columns
-
-
-def test_figures_of_a_row_of_the_readme_are_of_the_same_file():
-    lines = [line for line in readme.table().splitlines() if line.startswith("| `")]
-    for file in (speed.FILE, speed.CHAT_FILE):
-        timed = results.read_results(file)
-        assert f"{timed['prompts']} held-out prompts" in readme.table()
-        for method, cells in speed.cells(timed, "tokens per forward", "accuracy").items():
-            if method in readme.METHODS:
-                [line] = [line for line in lines if f"`{timed['model']}`: {method} " in line]
-                assert all(cell in line for cell in cells.values())
