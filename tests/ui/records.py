@@ -14,50 +14,28 @@ def run(mode, accepted: list[int], taus: list[float] | None = None, words=WORDS,
     Slot k of a forward has confidence 0.99 - k/10, the first rejected slot at most 0.4. A forward takes
     `ms`, by default 10 in AR and 12 in other modes.
     """
-    settings = Settings(
-        mode,
-        "toy",
-        1 if mode == "ar" else window,
-        3,
-        taus and taus[0],
-        "Say it",
-        3,
-        "cpu",
-        "float32",
-        64,
-        run=f"made-up-{mode}",
-    )
+    size, ms = (1, ms or 10.0) if mode == "ar" else (window, ms or 12.0)
+    tau, name = taus and taus[0], f"made-up-{mode}"
+    settings = Settings(mode, "toy", size, 3, tau, "Say it", 3, "cpu", "float32", 64, run=name)
     passes, at, left = [], 0, 0
     for number, count in enumerate(accepted, start=1):
         stop = "eos" if number == len(accepted) else None
-        size = 1 if mode == "ar" else window
         texts = [f" {word}" for word in words[at : at + size]] + [" ?"] * size
         slots = []
-        for k in range(size):
-            end = stop and k == count - 1
-            text = "" if end else texts[k]
+        for k, text in enumerate(texts[:size]):
+            id = hash_of(text)
+            if stop and k == count - 1:
+                id, text = 0, ""
             confidence = 0.99 - k / 10 if k < count else 0.4 - k / 100
-            top = ((text, confidence), (" or", 0.005))
-            slots.append(Slot(0 if end else hash_of(text), text, confidence, top))
+            slots.append(Slot(id, text, confidence, ((text, confidence), (" or", 0.005))))
         lossless = {}
         if mode == "lossless":
             lossless = {"drafts": left, "verified": min(count - 1, left), "groups": left + 1}
             left = size - count
-        passes.append(
-            Pass(
-                number,
-                taus[number - 1] if taus else None,
-                positions=size + 1,
-                ms=ms or (10.0 if mode == "ar" else 12.0),
-                accepted=count,
-                slots=tuple(slots),
-                stop=stop,
-                **lossless,
-            )
-        )
+        tau = taus[number - 1] if taus else None
+        passes.append(Pass(number, tau, size + 1, ms, count, tuple(slots), stop, **lossless))
         at += count
-    made = Run(settings, iter(passes))
-    return made.finish()
+    return Run(settings, iter(passes)).finish()
 
 
 def recorded(name: str, mode: str) -> Run:

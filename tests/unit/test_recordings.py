@@ -35,16 +35,13 @@ def decoded_again(recorded: Run, entry: dict) -> Run:
     assert (settings.device, settings.dtype) == ("cpu", "float32")
     checkpoint = load(settings.model, settings.device, torch.float32)
     done: list[Run] = []
-    run = decode(
-        checkpoint,
-        settings.prompt,
-        Request(
-            mode=settings.mode,
-            tau=lambda: taus(entry)[done[0].forwards if done else 0],
-            window=settings.window,
-            max_new_tokens=settings.max_new_tokens,
-        ),
+    request = Request(
+        settings.mode,
+        lambda: taus(entry)[done[0].forwards if done else 0],
+        window=settings.window,
+        max_new_tokens=settings.max_new_tokens,
     )
+    run = decode(checkpoint, settings.prompt, request)
     done.append(run)
     return run.finish()
 
