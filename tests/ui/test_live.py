@@ -182,17 +182,20 @@ def test_a_prompt_is_decoded_in_the_browser_and_the_stage_works_as_in_the_app(pa
         assert lane(replayed, mode).locator(".answer").text_content() == run.text
 
 
-def test_a_race_opens_with_three_lanes_and_one_click_leaves_two(context, served):
-    page = open_page(context, served)
-    expect(page.locator(".lane")).to_have_count(3)
-    expect(page.locator(".controls .hint")).to_contain_text("positions, not forwards")
-    page.get_by_role("checkbox", name="MARS, lossless").click()
-    run_button(page).click()
-    expect(page.locator(".lane")).to_have_count(2)
-    page.locator(".watched").uncheck()
-    finish(page)
-    assert list(runs_of(page)) == ["ar", "mars"]
-    page.close()
+def test_another_page_opens_with_three_lanes_and_kept_files_and_one_click_leaves_two(context, served, page):
+    fetched = []
+    context.on("request", lambda sent: fetched.append(sent.url))
+    other = open_page(context, served)
+    assert fetched and not [url for url in fetched if url.endswith((".onnx", ".bin", ".wasm"))]
+    expect(other.locator(".lane")).to_have_count(3)
+    expect(other.locator(".controls .hint")).to_contain_text("positions, not forwards")
+    other.get_by_role("checkbox", name="MARS, lossless").click()
+    run_button(other).click()
+    expect(other.locator(".lane")).to_have_count(2)
+    other.locator(".watched").uncheck()
+    finish(other)
+    assert list(runs_of(other)) == ["ar", "mars"]
+    other.close()
 
 
 def test_an_answer_that_may_be_wrong_comes_with_examples(page, visit_saved):
@@ -257,15 +260,6 @@ def test_impossible_prompts_are_refused_in_a_sentence(page):
     begin(page, "Sort these numbers: 3, 1, 2.")
     finish(page)
     expect(page.locator(".said")).to_be_empty()
-
-
-def test_the_browser_keeps_the_files(context, served, page):
-    other, fetched = context.new_page(), []
-    other.on("request", lambda sent: fetched.append(sent.url))
-    other.goto(f"{served}live/index.html")
-    expect(other.locator(".said")).to_have_text("mars-tiny is ready.")
-    assert not [url for url in fetched if url.endswith((".onnx", ".bin", ".wasm"))]
-    other.close()
 
 
 def test_the_page_fits_a_phone(page):

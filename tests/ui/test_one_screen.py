@@ -5,8 +5,10 @@ from on_stage import PROJECTOR, keeps_still, lane, on_one_screen, watch_shifts
 from playwright.sync_api import expect
 from race_tab import is_ready, race, to_the_end
 
+FULL = pytest.mark.full
 
-@pytest.mark.parametrize("view", ["", pytest.param("view=talk&", marks=pytest.mark.full)])
+
+@pytest.mark.parametrize("view", ["", pytest.param("view=talk&", marks=FULL)])
 def test_a_race_is_on_one_screen_and_nothing_jumps(visit, view):
     page = visit(f"{view}model=mars-tiny&prompt=weekday", viewport=PROJECTOR)
     is_ready(page)
@@ -19,7 +21,9 @@ def test_a_race_is_on_one_screen_and_nothing_jumps(visit, view):
     keeps_still(page)
 
 
-@pytest.mark.parametrize("run", ["table", "bus", "too-low", "lossless-lossy"])
+@pytest.mark.parametrize(
+    "run", ["table", "lossless-lossy", pytest.param("bus", marks=FULL), pytest.param("too-low", marks=FULL)]
+)
 def test_the_stops_of_a_talk_are_on_one_screen(visit, run):
     page = visit(f"view=talk&run={run}", viewport=PROJECTOR)
     expect(lane(page, "mars").locator(".token").last).to_be_attached()

@@ -349,13 +349,3 @@ def test_a_url_with_a_forward_starts_no_replay(first_screen):
     )
     expect(at.locator(".play")).to_have_text(PAUSED)
     expect(at.locator(".pass.future")).to_have_count(10)
-
-
-def test_the_players_buttons_are_pictures_and_slots_beyond_the_end_say_so(stage):
-    """Require no character that fonts may lack, and the word of the answer's end in the last window."""
-    labels = stage.locator(".replay button").all_text_contents()
-    assert len(labels) == 5 and "".join(labels).isascii()
-    put(stage, recordings.recording("dates"))
-    stage.locator("[data-do=end]").click()
-    names = stage.locator(".slots .candidate").all_text_contents()
-    assert "end" in names and not any("<|" in name for name in names)
