@@ -153,19 +153,6 @@ def test_an_interval_equals_a_plain_bootstrap():
 # -------------------------------------------------------------------------- settings and points
 
 
-def test_the_results_of_a_point_are_sums_over_prompts(swept):
-    one = swept.points[2]
-    assert one.n == COUNT and one.accuracy == sum(o.right for o in one.outcomes) / COUNT
-    tokens, forwards = (sum(getattr(o, name) for o in one.outcomes) for name in ("tokens", "forwards"))
-    assert one.tokens_per_forward == tokens / forwards
-    assert swept.faster(one) == 10 / 8
-    for value, (low, high) in (
-        (one.accuracy, one.accuracy_interval),
-        (one.tokens_per_forward, one.tokens_per_forward_interval),
-    ):
-        assert low < value < high
-
-
 def test_a_grid_is_parsed():
     assert frontier.parse_taus("0.5, 0.95,1,0.5") == [1.0, 0.95, 0.5]
     for text in ("", "a", "0.9;0.8", "0.9,,0.8", "nan", "1e400", "2"):
