@@ -35,6 +35,7 @@ from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint, outline
 from mars_demo.models.mask_token import ensure_mask
 from mars_demo.models.runtime.onnx_graph import unsupported
+from mars_demo.models.safetensors_files import StoredTensor
 from mars_demo.serving.decode_batch import decode_batch
 
 
@@ -195,6 +196,14 @@ def test_a_config_of_a_far_larger_model_takes_no_memory(folder):
     before = psutil.Process().memory_info().rss
     assert "config" in refusal(folder)
     assert psutil.Process().memory_info().rss - before < 500e6
+
+
+def test_a_model_larger_than_memory_is_refused(folder, monkeypatch):
+    def run_out(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(StoredTensor, "__getitem__", run_out)
+    assert f"enough memory for {folder}" in refusal(folder, dtype="int8")
 
 
 def test_mask_tokens_outside_the_vocabulary_are_refused(folder):

@@ -517,11 +517,13 @@ def test_a_run_resumes_after_a_full_disk(tmp_path):
     assert len(logged(tmp_path)) == 5
 
 
-@pytest.mark.parametrize("where", ["loss", "gradient"])
-def test_a_non_finite_loss_keeps_the_previous_state(tmp_path, tokenizer, whole, monkeypatch, where):
+@pytest.mark.parametrize("where", ["loss", "gradient", "memory"])
+def test_a_step_that_fails_keeps_the_previous_state(tmp_path, tokenizer, whole, monkeypatch, where):
     add, clip = Steps.add, MarsTrainer._clip_grad_norm
 
     def broken_loss(self, losses):
+        if self.trainer.state.global_step == 2 and where == "memory":
+            raise MemoryError
         if self.trainer.state.global_step == 2 and where == "loss":
             losses = losses | {"loss": torch.tensor(float("nan"))}
         add(self, losses)
