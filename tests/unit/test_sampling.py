@@ -94,7 +94,7 @@ def ar_answers(checkpoint):
     "settings",
     [
         {"mode": "mars", "tau": 1.0},
-        {"mode": "lossless", "linear": False},
+        {"mode": "lossless", "linear": False, "window": 5},
         {"mode": "lossless", "linear": True},
         {"mode": "jacobi"},
         {"mode": "speculative", "tau": 1.0},
