@@ -38,7 +38,8 @@ def one_sentence(step: Callable[[], int], batch: int) -> Iterator[None]:
             ) from error
         if getattr(error, "errno", None) in FULL or any(words in str(error) for words in FULL_WORDS):
             raise ValueError(
-                f"The disk is full at step {step()}. Free some space and resume from the last saved state."
+                f"The disk is full at step {step()}. Free some space, and resume from the last saved state "
+                "if there is one."
             ) from error
         raise
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -124,23 +125,36 @@ class MarsTrainer(Trainer):
         Raises:
             ValueError: as `run`.
         """
-        size = self.args.packed or self.args.batch_tokens
         try:
-            with failures.one_sentence(lambda: self.state.global_step + 1, size), self.steps:
+            with self._one_sentence(), self.steps:
                 return super().train(*args, **settings)
         finally:
             self.is_in_train = False
             self.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)  # ends autocast
+
+    def _one_sentence(self) -> AbstractContextManager[None]:
+        size = self.args.packed or self.args.batch_tokens
+        return failures.one_sentence(lambda: self.state.global_step + self.is_in_train, size)
 
     def stop(self) -> None:
         """End the training after its current step, and save its state if it saves any."""
         self.steps.stopped = True
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Write a state, or without another folder a checkpoint that plain transformers loads."""
+        """Write a state, or without another folder a checkpoint that plain transformers loads.
+
+        Raises:
+            ValueError: if there is too little memory or disk space for the checkpoint.
+        """
         if output_dir not in (None, self.args.output_dir):
             super().save_model(output_dir, _internal_call)
             return
+        with self._one_sentence():
+            self._write_checkpoint()
+        if self.args.push_to_hub and not _internal_call:
+            self.push_to_hub(commit_message="Model save")
+
+    def _write_checkpoint(self) -> None:
         model, weights = self.model, None
         self.accelerator.wait_for_everyone()
         if self.is_fsdp_enabled:
@@ -152,8 +166,6 @@ class MarsTrainer(Trainer):
             block_size = None if args.objective == "ar" else args.block_size
             output = Path(args.output_dir)
             save_checkpoint(model, self.processing_class, output, block_size, args.objective, weights)
-        if self.args.push_to_hub and not _internal_call:
-            self.push_to_hub(commit_message="Model save")
 
     # -------------------------------------------------------------------------------------- the step
 

@@ -6,6 +6,7 @@ import math
 import os
 import random
 import re
+import resource
 import shlex
 import socket
 import subprocess
@@ -500,6 +501,22 @@ def test_a_finished_run_is_not_trained_again(tmp_path, tokenizer):
     for trained in (4, 0):
         assert len(train(fresh(tokenizer), tokenizer, tmp_path, SHORT, resume=True)) == trained
         assert len(losses(tmp_path)) == 4
+
+
+@pytest.fixture
+def full_disk():
+    """Return a function after which files of this process can have 64 kB."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_disk_full_at_the_end_keeps_the_state(tmp_path, tokenizer, full_disk):
+    run = ready(fresh(tokenizer), tokenizer, tmp_path, SHORT)
+    run.steps.watchers.append(lambda metrics: metrics.step == 4 and full_disk())
+    with pytest.raises(ValueError, match="The disk is full at step 4"):
+        run.run()
+    assert states.last(tmp_path).name == "checkpoint-3"
 
 
 @pytest.mark.full
