@@ -1,8 +1,10 @@
 """The attention implementation of training."""
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -10,6 +12,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.flex_attention import flex_attention_forward
 
 from mars_demo.models.device import computes_bfloat16
+from mars_demo.training.failures import has_compiler
 
 FLEX, SDPA = "flex", "sdpa"
 
@@ -29,11 +32,19 @@ AttentionInterface.register(FLEX, _in_one_dtype)
 def fastest(device: torch.device) -> str:
     """Return the attention implementation that trains fastest on a device.
 
-    FlexAttention skips the blocks of keys that the two streams mask, but is fast only when compiled. There
-    is no compiler for older GPUs, and ZeroGPU does not allow one. On a CPU it has no backward pass.
+    FlexAttention skips the blocks of keys that the two streams mask, but is fast only when Triton compiles
+    it. Triton does not compile for older GPUs, and ZeroGPU does not allow it. On a CPU FlexAttention has no
+    backward pass.
     """
-    is_compiled = device.type == "cuda" and computes_bfloat16(str(device))
-    return FLEX if is_compiled and not os.environ.get("SPACES_ZERO_GPU") else SDPA
+    has_units = device.type == "cuda" and computes_bfloat16(str(device))
+    if not has_units or os.environ.get("SPACES_ZERO_GPU"):
+        return SDPA
+    needs = {"Triton": find_spec("triton"), "a C compiler such as gcc": has_compiler("CC", "gcc", "clang")}
+    if lacking := [name for name, is_here in needs.items() if not is_here]:
+        warnings.warn(
+            f"Training uses SDPA, because FlexAttention needs {' and '.join(lacking)}.", stacklevel=2
+        )
+    return SDPA if lacking else FLEX
 
 
 @contextmanager

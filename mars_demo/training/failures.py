@@ -50,6 +50,11 @@ def check_compiler() -> None:
     Raises:
         ValueError: if it cannot.
     """
-    compilers = [os.environ["CXX"]] if "CXX" in os.environ else ["g++", "clang++", "cl"]
-    if not any(map(shutil.which, compilers)):
-        raise ValueError(f"Compiling needs {' or '.join(compilers)}. Install it, or do not compile.")
+    if not has_compiler("CXX", "g++", "clang++", "cl"):
+        compiler = os.environ.get("CXX", "g++ or clang++ or cl")
+        raise ValueError(f"Compiling needs {compiler}. Install it, or do not compile.")
+
+
+def has_compiler(variable: str, *names: str) -> bool:
+    """Return whether the compiler of an environment variable, or else one of `names`, is installed."""
+    return any(map(shutil.which, [os.environ[variable]] if variable in os.environ else names))

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ from mars_demo.models.mask_token import ensure_mask
 from mars_demo.recipes import tiny
 from mars_demo.training import optimizers, states, trainer
 from mars_demo.training.adapters import add_adapters
-from mars_demo.training.attention import FLEX
+from mars_demo.training.attention import FLEX, SDPA, fastest
 from mars_demo.training.clock import Clock
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.metrics import Metrics, logged
@@ -233,6 +234,24 @@ def test_a_model_decodes_as_before_after_a_failed_step(tmp_path, tokenizer, monk
         train(checkpoint.model, tokenizer, tmp_path)
     assert checkpoint.model.config._attn_implementation == "sdpa"
     assert decode(checkpoint, "Hello", request).finish().token_ids == expected
+
+
+@pytest.mark.parametrize("lacking", ["", "Triton", "gcc"])
+def test_flex_attention_needs_triton_and_a_compiler(tmp_path, monkeypatch, lacking):
+    """Choose for a GPU that computes bfloat16, with empty files for what is installed."""
+    (tmp_path / "triton.py").touch()
+    (tmp_path / "gcc").touch(mode=0o755)
+    (tmp_path / "no-packages").mkdir()
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    for name in ("CC", "SPACES_ZERO_GPU"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delitem(sys.modules, "triton", raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "no-packages" if lacking == "Triton" else tmp_path)])
+    monkeypatch.setenv("PATH", "nowhere" if lacking == "gcc" else str(tmp_path))
+    device = torch.device("cuda")
+    with warnings.catch_warnings(record=True) as said:
+        assert fastest(device) == fastest(device) == (SDPA if lacking else FLEX)
+    assert len(said) == bool(lacking) and all(lacking in str(one.message) for one in said)
 
 
 def test_lora_trains_adapters_and_saves_no_extra_parameter(tmp_path, tokenizer):
