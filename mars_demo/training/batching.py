@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -134,19 +135,32 @@ class Batches(IterableDataset):
         return process * workers + (info.id if info else 0), processes * workers
 
     def _encoded(self, pools: Iterator[Pool]) -> Iterator[list[TokenizedConversation]]:
-        """Yield the conversations of each pool that fit; the last pool of an epoch may have none."""
-        longest = self.config.max_length
+        """Yield the conversations of each pool that fit; the last pool of an epoch may have none.
+
+        Those that the chat template rejects are skipped, the first ones with a warning.
+        """
+        longest, is_told = self.config.max_length, False
         for index, pool in enumerate(pools):
-            encoded = [encode(self.tokenizer, messages) for messages in pool]
+            encoded, broken = [], []
+            for messages in pool:
+                try:
+                    encoded += encode(self.tokenizer, messages)
+                except ValueError as error:
+                    broken.append(error)
             fitting = [
                 text
                 for text in encoded
                 if len(text.ids) <= longest and any(text.response) and self.grouping.fits(text)
             ]
+            if not fitting and index == 0:
+                too_long = ValueError(f"No conversation in the data fits into {longest} tokens.")
+                raise too_long if encoded else broken[0]
+            if broken and not is_told:
+                is_told = True
+                rejected = f"Skipped {len(broken)} of {len(pool)} conversations; {broken[0]}"
+                warnings.warn(rejected, stacklevel=2)
             if fitting:
                 yield fitting
-            elif index == 0:
-                raise ValueError(f"No conversation in the data fits into {longest} tokens.")
 
     def _streams(self, conversation: TokenizedConversation, rng: random.Random) -> TwoStreams:
         config, mask_id = self.config, self.tokenizer.mask_token_id

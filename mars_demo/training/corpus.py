@@ -35,26 +35,32 @@ class TokenizedConversation:
     own: bool | None = None  # whether the reference model wrote the answers, if known
 
 
-def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> TokenizedConversation:
-    """Tokenize a conversation with the chat template.
+def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[TokenizedConversation]:
+    """Tokenize a conversation with the chat template, as the model reads it when it answers.
 
-    The template's text after an end token does not count as an answer. If an answer is truncated (`cut`),
-    the conversation ends with its last token.
+    Where the template rewrites the earlier turns for an answer, as Qwen3's does, a further conversation
+    begins. The template's text after an end token does not count as an answer. If an answer is truncated
+    (`cut`), the conversation ends with its last token.
 
     Raises:
-        ValueError: if the template rewrites earlier turns, so that answers cannot be located.
+        ValueError: if the template rejects the messages, or changes the prompt of an answer that follows.
     """
     slotted, texts = with_slots(messages)
-    ids: list[int] = []
-    response: list[bool] = []
-    done, own = "", _own(messages)
+    encoded: list[TokenizedConversation] = []
+    done = ""
     for turn, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
         opening = render(tokenizer, slotted[:turn], reply=True)
         closed = render(tokenizer, slotted[: turn + 1], reply=False)
-        if not (opening.startswith(done) and closed.startswith(opening)):
-            raise ValueError("This chat template rewrites earlier turns, so training cannot use it.")
+        if not closed.startswith(opening):
+            raise ValueError(
+                "The chat template changes the prompt of an answer, so training cannot use it."
+            )
+        if not (encoded and opening.startswith(done)):
+            encoded.append(TokenizedConversation([], [], _own(messages)))
+            done = ""
+        ids, response = encoded[-1].ids, encoded[-1].response
         prompt_ids = encode_rendered(tokenizer, opening[len(done) :], texts)
         answer_ids = encode_rendered(tokenizer, closed[len(opening) :], texts)
         end = len(answer_ids)
@@ -65,8 +71,9 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> T
         done = closed
         if message.get("cut") and has_end:
             unfinished = len(ids) - len(answer_ids) + end - 1
-            return TokenizedConversation(ids[:unfinished], response[:unfinished], own)
-    return TokenizedConversation(ids, response, own)
+            del ids[unfinished:], response[unfinished:]
+            break
+    return encoded
 
 
 def _own(messages: Sequence[Message]) -> bool | None:

@@ -240,7 +240,9 @@ def test_training_on_its_own_answers(capsys, tmp_path, ar_tiny, given):
         alone = decode(ar_tiny, question["content"], Request(mode="ar")).finish()
         assert (answer["content"], "cut" in answer) == (alone.text, alone.stop != "eos")
     [step] = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
-    assert step["tokens"] == sum(len(corpus.encode(ar_tiny.tokenizer, talk).ids) for talk in talks)
+    assert step["tokens"] == sum(
+        len(one.ids) for talk in talks for one in corpus.encode(ar_tiny.tokenizer, talk)
+    )
     assert json.loads((out / "recipe.json").read_text())["data"] == str(out / "self.jsonl")
     assert load_checkpoint(str(out), device="cpu").objective == "mars"
 

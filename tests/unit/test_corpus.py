@@ -1,5 +1,6 @@
 """Conversations as training data."""
 
+import copy
 import itertools
 import json
 
@@ -8,6 +9,7 @@ import pytest
 from hostile import written
 
 from mars_demo.core.messages import user
+from mars_demo.models.chat import encode_prompt
 from mars_demo.training import corpus
 
 TALK = [
@@ -18,16 +20,51 @@ TALK = [
 ]
 
 
+# The turns of Qwen3's template. It shows the thoughts of an answer only until the next question, and adds
+# empty ones to a last answer without.
+QWEN3 = """
+{%- set ns = namespace(multi_step_tool=true, last_query_index=messages|length - 1) %}
+{%- for message in messages[::-1] %}
+    {%- if ns.multi_step_tool and message.role == "user" %}
+        {%- set ns.multi_step_tool = false %}
+        {%- set ns.last_query_index = messages|length - 1 - loop.index0 %}
+    {%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {{- '<|' + message.role + '|>\\n' }}
+    {%- if message.role == "assistant" and loop.index0 > ns.last_query_index and loop.last %}
+        {{- '<think>\\n\\n</think>\\n\\n' }}
+    {%- endif %}
+    {{- message.content + '<|end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|assistant|>\\n' }}
+{%- endif %}"""
+
+
+def answers(tokenizer, conversation: corpus.TokenizedConversation) -> list[str]:
+    """Return the parts of a conversation that are learned."""
+    pairs = zip(conversation.ids, conversation.response)
+    groups = itertools.groupby(pairs, key=lambda pair: pair[1])
+    return [tokenizer.decode([token for token, _ in group]) for inside, group in groups if inside]
+
+
+def test_a_template_that_rewrites_earlier_turns_gives_a_conversation_per_answer(tokenizer):
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.chat_template = QWEN3
+    first, second = corpus.encode(tokenizer, TALK)
+    assert answers(tokenizer, first) == ["<think>\n\n</think>\n\nHello. 12 <|mask|><|end|>"]
+    assert answers(tokenizer, second) == ["<think>\n\n</think>\n\nDone.<|end|>"]
+    for conversation, turns in ((first, TALK[:2]), (second, TALK)):
+        assert tokenizer.decode(conversation.ids) == tokenizer.apply_chat_template(turns, tokenize=False)
+        prompt = encode_prompt(tokenizer, turns[:-1])
+        assert conversation.ids[: len(prompt)] == prompt
+        assert not any(conversation.response[: len(prompt)]) and conversation.response[len(prompt)]
+
+
 def test_answers_and_their_end_tokens_are_the_response(tokenizer):
-    conversation = corpus.encode(tokenizer, TALK)
-    answers = [
-        tokenizer.decode([t for t, _ in group])
-        for inside, group in itertools.groupby(
-            zip(conversation.ids, conversation.response), key=lambda pair: pair[1]
-        )
-        if inside
-    ]
-    assert answers == ["Hello. 12 <|mask|><|end|>", "Done.<|end|>"]
+    [conversation] = corpus.encode(tokenizer, TALK)
+    assert answers(tokenizer, conversation) == ["Hello. 12 <|mask|><|end|>", "Done.<|end|>"]
     assert tokenizer.decode(conversation.ids) == tokenizer.apply_chat_template(TALK, tokenize=False)
     assert conversation.ids.count(tokenizer.mask_token_id) == 0
     assert conversation.ids.count(tokenizer.eos_token_id) == 4

@@ -43,9 +43,9 @@ def test_a_truncated_answer_is_marked_and_trained_without_an_end_token(mars_tiny
     whole = next(distillation.answered(mars_tiny, [prompt]))
     cut = next(distillation.answered(mars_tiny, [prompt], max_new_tokens=12))
     assert "cut" not in whole["messages"][-1] and cut["messages"][-1]["cut"]
-    ends = [corpus.encode(mars_tiny.tokenizer, corpus.messages_of(c)) for c in (whole, cut)]
-    assert ends[0].ids[-1] == mars_tiny.tokenizer.eos_token_id and ends[0].response[-1]
-    assert ends[1].ids == ends[0].ids[: len(ends[1].ids)] and sum(ends[1].response) == 12
+    [[one], [two]] = [corpus.encode(mars_tiny.tokenizer, corpus.messages_of(c)) for c in (whole, cut)]
+    assert one.ids[-1] == mars_tiny.tokenizer.eos_token_id and one.response[-1]
+    assert two.ids == one.ids[: len(two.ids)] and sum(two.response) == 12
     [[*first, again]] = distillation.follow_ups([whole, cut])
     assert first == whole["messages"] and again["role"] == "user"
 

@@ -296,7 +296,8 @@ def test_a_conversation_is_own_if_all_of_its_answers_are(tokenizer, marks, own):
     for mark in marks:
         answer = {"role": "assistant", "content": "Hello"} | ({} if mark is None else {"own": mark})
         talk += [{"role": "user", "content": "Hi"}, answer]
-    assert corpus.encode(tokenizer, corpus.messages_of({"messages": talk})).own is own
+    [conversation] = corpus.encode(tokenizer, corpus.messages_of({"messages": talk}))
+    assert conversation.own is own
 
 
 # --------------------------------------------------------------------------------- blocks of FlexAttention

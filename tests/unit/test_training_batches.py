@@ -1,5 +1,6 @@
 """Which conversations share a training batch, in one process, in several and in data-loader workers."""
 
+import copy
 import itertools
 import random
 
@@ -97,11 +98,27 @@ def test_long_conversations_are_left_out(tokenizer, grouping):
     data = data_set(corpus.POOL)
     long = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "x" * 300}]
     data = datasets.concatenate_datasets([data, datasets.Dataset.from_list([{"messages": long}])])
-    expected = [corpus.encode(tokenizer, row["messages"]).ids for row in data]
+    expected = [one.ids for row in data for one in corpus.encode(tokenizer, row["messages"])]
     made = itertools.chain(*map(ids, batches(tokenizer, data, grouping, max_length=150).rows()))
     assert sorted(made) == sorted(expected[:-1])
     with pytest.raises(ValueError, match="fits into 4 tokens"):
         next(iter(batches(tokenizer, data, grouping, max_length=4)))
+
+
+def test_conversations_that_the_template_rejects_are_skipped_and_counted(tokenizer):
+    """Use the rule of Gemma's template, which has no system prompt."""
+    rule = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    strict = copy.deepcopy(tokenizer)
+    strict.chat_template = rule + tokenizer.chat_template
+    data = data_set(20)
+    talk = [{"role": "system", "content": "Be brief."}, *data[0]["messages"]]
+    rejected = datasets.Dataset.from_list([{"messages": talk}])
+    both = datasets.concatenate_datasets([rejected, data])
+    with pytest.warns(UserWarning, match="1 of 21 .*no system role"):
+        made = [*itertools.chain(*map(ids, batches(strict, both, GROUPINGS[0]).rows()))]
+    assert sorted(made) == sorted(itertools.chain(*map(ids, batches(tokenizer, data, GROUPINGS[0]).rows())))
+    with pytest.raises(ValueError, match="no system role"):
+        next(iter(batches(strict, rejected, GROUPINGS[0])))
 
 
 @pytest.mark.parametrize("grouping", GROUPINGS)
@@ -119,7 +136,7 @@ def test_two_workers_make_the_batches_of_two_processes(tokenizer, grouping):
     assert workers == [one for one in in_turn if one] == made((0, 1), 2)
     each = itertools.chain(*(map(ids, batches(tokenizer, data, grouping, (n, 2)).rows()) for n in range(2)))
     assert sorted(itertools.chain(*each)) == sorted(
-        corpus.encode(tokenizer, row["messages"]).ids for row in data
+        one.ids for row in data for one in corpus.encode(tokenizer, row["messages"])
     )
 
 
@@ -142,7 +159,7 @@ def test_the_evaluation_loss_is_the_mean_over_all_targets(tokenizer, tmp_path, p
     trainer = MarsTrainer(model, config, eval_dataset=data, processing_class=tokenizer)
     nats, count = 0.0, 0
     for row in data:
-        one = corpus.encode(tokenizer, row["messages"])
+        [one] = corpus.encode(tokenizer, row["messages"])
         labels = [token if is_answer else -100 for token, is_answer in zip(one.ids, one.response)]
         with torch.no_grad():
             loss = model(input_ids=torch.tensor([one.ids]), labels=torch.tensor([labels])).loss
