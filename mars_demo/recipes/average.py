@@ -47,8 +47,8 @@ def _add(average: dict[str, Tensor], other: Checkpoint, share: float) -> None:
 
 
 def _record(first: Checkpoint, averaged: str, output: Path) -> None:
-    """Write the recipe of the first checkpoint, if it has one, with the shares, and a card."""
-    if (source := beside(first.source, "recipe.json")).exists():
-        record = json.loads(source.read_text("utf-8")) | {"averaged": averaged}
-        (output / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        card.write_model_card(output)
+    """Write the recipe of the first checkpoint, as far as it has one, with the shares, and a card."""
+    source = beside(first.source, "recipe.json")
+    recipe = {"base": Path(first.name).name, "objective": first.objective}
+    recipe |= json.loads(source.read_text("utf-8")) if source.exists() else {}
+    card.write_recipe(output, first, recipe | {"averaged": averaged})

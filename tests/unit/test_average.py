@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from random_models import random_model
 from safetensors.torch import load_file
 
@@ -38,6 +39,17 @@ def test_the_average_has_the_weights_by_their_shares_and_the_recipe_of_the_first
     recipe = json.loads((output / "recipe.json").read_text())
     assert (recipe["seed"], recipe["averaged"]) == (1, "trained 0.5, ar-tiny 0.25, trained 0.25")
     assert recipe["averaged"] in (output / "README.md").read_text()
+
+
+@pytest.mark.parametrize("recipe", [None, {"seed": 7}])
+def test_an_average_has_a_card_also_without_a_complete_recipe(tmp_path, recipe):
+    trained, output = shutil.copytree(ASSETS / "mars-tiny", tmp_path / "trained"), tmp_path / "average"
+    if recipe:
+        (trained / "recipe.json").write_text(json.dumps(recipe))
+    average.write_average([(str(trained), 3), ("ar-tiny", 1)], output)
+    card = ModelCard((output / "README.md").read_text())
+    assert "trained 0.75, ar-tiny 0.25" in card.text and str(tmp_path) not in card.text
+    assert card.data.license == "apache-2.0" and card.data.tags == ["custom_generate", "mars"]
 
 
 def test_other_shapes_and_shares_are_rejected(tmp_path, tokenizer):

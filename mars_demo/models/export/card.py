@@ -39,7 +39,7 @@ def write_recipe(folder: Path, base: Checkpoint, recipe: dict[str, Any]) -> None
         front["base_model"] = base.name
     elif not is_hub_id(str(front.get("base_model"))):
         front.pop("base_model", None)
-    if datasets := [part for part in str(recipe["data"]).split("+") if is_hub_id(part)]:
+    if datasets := [part for part in str(recipe.get("data", "")).split("+") if is_hub_id(part)]:
         front["datasets"] = datasets
     (folder / "results.json").unlink(missing_ok=True)
     text = json.dumps({"base": base.name} | front | recipe, indent=1, default=str) + "\n"  # YAML has dates
