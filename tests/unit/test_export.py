@@ -3,13 +3,17 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from transformers import DynamicLayer
 
 from mars_demo import tasks
+from mars_demo.core.layout import window
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt
+from mars_demo.models.runtime.decoder import TransformersDecoder
 
 OUTSIDE = """
 import json, sys
@@ -35,6 +39,31 @@ def generate_outside(folder, calls):
     command = [sys.executable, "-c", OUTSIDE, str(folder), json.dumps(calls)]
     done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def crop_of_transformers_5_0(layer: DynamicLayer, length: int) -> None:
+    """Crop to a length, or by a negative number of positions, so that 0 is a length."""
+    length += layer.get_seq_length() if length < 0 else 0
+    if length < layer.get_seq_length():
+        layer.keys, layer.values = layer.keys[..., :length, :], layer.values[..., :length, :]
+
+
+@pytest.mark.parametrize("crop", [DynamicLayer.crop, crop_of_transformers_5_0])
+def test_a_cache_is_cropped_only_where_it_is_longer(mars_tiny, monkeypatch, crop):
+    monkeypatch.setattr(DynamicLayer, "crop", crop)
+    decoder = TransformersDecoder(mars_tiny.model)
+    text = decoder.new_text()
+    decoder.forward(text, window([5, 6, 7], 0, mars_tiny.mask_id, 0), 0)
+    for length, left in ((5, 3), (3, 3), (1, 1), (1, 1), (0, 0), (0, 0)):
+        decoder.keep(text, length)
+        assert {layer.get_seq_length() for layer in text.layers} == {left}
+
+
+def test_the_documents_name_the_oldest_transformers_of_custom_generate(exported):
+    """Transformers checks this file before it loads the code next to it."""
+    requirement = (exported / "custom_generate" / "requirements.txt").read_text().strip()
+    document = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
+    assert requirement.replace(">=", " ") in document
 
 
 @pytest.mark.full

@@ -17,10 +17,11 @@ from mars_demo.models.runtime import decoder, engine
 
 UNFINISHED = "unfinished-checkpoint"  # the folder of files that are being written
 PACKAGE = Path(__file__).parents[2]
-PLUGIN = "mars_vllm"
+GENERATE, PLUGIN = "custom_generate", "mars_vllm"
+OLDEST = "5.0.0"  # transformers that has run the code of a checkpoint
 # The folders of code in a checkpoint: for transformers' `custom_generate`, and the plugin for vLLM.
 CARRIED = {
-    "custom_generate": [
+    GENERATE: [
         *(Path(module.__file__) for module in (layout, decoder, engine, acceptance)),
         Path(__file__).with_name("generate.py"),
     ],
@@ -78,5 +79,6 @@ def _save_code(output: Path, block_size: int) -> None:
             # The same sources, not copies of them: only the place that they import from differs.
             code = re.sub(r"from mars_demo\.(?:\w+\.)*", "from .", source.read_text(encoding="utf-8"))
             (output / folder / source.name).write_text(code, encoding="utf-8")
+    (output / GENERATE / "requirements.txt").write_text(f"transformers>={OLDEST}\n", encoding="utf-8")
     flags = yaml.safe_dump(vllm_plugin.flags(PLUGIN, block_size), sort_keys=False)
     (output / PLUGIN / "serve.yaml").write_text(flags, encoding="utf-8")

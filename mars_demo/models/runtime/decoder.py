@@ -53,7 +53,8 @@ class TransformersDecoder(Decoder):
 
     def keep(self, text: DynamicCache, length: int) -> None:
         for layer in text.layers:  # an interrupted forward leaves layers of different lengths
-            if surplus := layer.get_seq_length() - length:  # some versions of transformers crop all at 0
+            surplus = layer.get_seq_length() - length
+            if surplus > 0:  # transformers before 5.14 crop all at 0
                 layer.crop(-surplus)
 
 
