@@ -18,6 +18,7 @@ from mars_demo.models.export import card
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
 from mars_demo.recipes import distillation
+from mars_demo.training import states
 from mars_demo.training.adapters import add_adapters
 from mars_demo.training.bar import train
 from mars_demo.training.config import MarsConfig
@@ -38,7 +39,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     add("--lora", type=int, metavar="RANK", help="train LoRA adapters, merged on saving")
     add("--prompts", metavar="FILE", help="prompts for --data self: a text or JSONL file, or tasks")
     add("--conversations", type=int, default=2000, metavar="N", help="answers for --data self")
-    add("--resume", action="store_true", help="continue from the last saved state in the output folder")
+    earlier = parser.add_mutually_exclusive_group().add_argument
+    earlier("--resume", action="store_true", help="continue from the last saved state in the output folder")
+    earlier("--overwrite", action="store_true", help="delete the saved states in the output folder")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -61,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
         model = add_adapters(model, arguments.lora, tokenizer.mask_token_id)
     trainer = MarsTrainer(model, config, processing_class=tokenizer)
     with interruptible(trainer):
-        if not train(trainer, arguments.resume):
+        if not train(trainer, resume=arguments.resume, overwrite=arguments.overwrite):
             raise KeyboardInterrupt
     if not trainer.is_world_process_zero():
         return
@@ -105,5 +108,6 @@ def own_answers(base, arguments: argparse.Namespace, output: Path) -> Path:
         if arguments.prompts
         else distillation.self_prompts(base, batch)
     )
-    distillation.write_answers(path, base, prompts, arguments.conversations, batch)
+    with states.locked(output):
+        distillation.write_answers(path, base, prompts, arguments.conversations, batch)
     return path

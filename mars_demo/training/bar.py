@@ -10,8 +10,11 @@ from mars_demo.training.metrics import Metrics
 from mars_demo.training.trainer import MarsTrainer
 
 
-def train(trainer: MarsTrainer, resume: bool = False) -> bool:
-    """Run a training with a progress bar and its losses; return whether it ended."""
+def train(trainer: MarsTrainer, **choices: bool) -> bool:
+    """Run a training with a progress bar and its losses; return whether it ended.
+
+    choices: those of `MarsTrainer.run`.
+    """
     bar, clock = None, trainer.clock
 
     def show(metrics: Metrics) -> None:
@@ -24,7 +27,7 @@ def train(trainer: MarsTrainer, resume: bool = False) -> bool:
 
     trainer.steps.watchers.append(show)
     try:
-        return trainer.run(resume)
+        return trainer.run(**choices)
     finally:
         trainer.steps.watchers.remove(show)
         if bar:

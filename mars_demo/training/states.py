@@ -1,16 +1,36 @@
-"""The saved states of a run: the checkpoint folders of transformers' Trainer."""
+"""The saved states of a run, checkpoint folders of transformers' Trainer, and the lock of its folder."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from transformers.trainer_callback import TrainerState
 from transformers.trainer_utils import sort_checkpoints
 
 STATE = "trainer_state.json"  # the last file of a state, so one without it is unfinished
+LOCK = "training.lock"
+
+
+@contextlib.contextmanager
+def locked(output: Path) -> Iterator[None]:
+    """Keep other trainings out of an output folder within a `with` block, or until this process is killed.
+
+    Raises:
+        ValueError: if another training is in it.
+    """
+    try:
+        lock = FileLock(output / LOCK, blocking=False).acquire()
+    except Timeout as error:
+        raise ValueError(
+            f"Another training is writing to {output}. Choose another output folder, or wait for its end."
+        ) from error
+    with lock:
+        yield
 
 
 def last(output: Path) -> Path | None:

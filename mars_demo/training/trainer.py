@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,30 +94,38 @@ class MarsTrainer(Trainer):
 
     # --------------------------------------------------------------------------------------- the run
 
-    def run(self, resume: bool = False) -> bool:
+    def run(self, resume: bool = False, overwrite: bool = False) -> bool:
         """Train, write the checkpoint to the output folder and remove the states; return whether it ended.
 
-        A run stopped before its end keeps its last state. With `resume` a run continues from there; a
-        finished one has nothing to do.
+        A run stopped before its end keeps its last state. With `resume` a run continues from there, and a
+        finished one has nothing to do; with `overwrite` the state is deleted.
 
         Raises:
-            ValueError: if a loss is not finite, or memory or the disk runs out. The last state is kept.
+            ValueError: if the folder has a state and neither is set, or another training writes to it; if a
+                loss is not finite, or memory or the disk runs out. The last state is kept.
         """
         output, is_main = Path(self.args.output_dir), self.is_world_process_zero()
-        state = states.last(output) if resume else None
-        written = (output / FILE, output / "config.json")
-        if resume and state is None and all(file.exists() and file.stat().st_size for file in written):
-            return True  # it has ended before
-        self.accelerator.wait_for_everyone()
-        if is_main:
-            states.clear(output, kept=state)
-        self.train(resume_from_checkpoint=state and str(state))
-        if not self.steps.is_over:
-            return False
-        self.save_model()
-        if is_main:
-            states.clear(output)
-        return True
+        with states.locked(output) if is_main else nullcontext():
+            state = states.last(output)
+            if state and not (resume or overwrite):
+                raise ValueError(
+                    f"{output} has the saved state {state.name} of an earlier run. Continue it with "
+                    "--resume, or delete it with --overwrite."
+                )
+            written = (output / FILE, output / "config.json")
+            if resume and state is None and all(file.exists() and file.stat().st_size for file in written):
+                return True  # it has ended before
+            self.accelerator.wait_for_everyone()
+            state = state if resume else None
+            if is_main:
+                states.clear(output, kept=state)
+            self.train(resume_from_checkpoint=state and str(state))
+            if not self.steps.is_over:
+                return False
+            self.save_model()
+            if is_main:
+                states.clear(output)
+            return True
 
     def train(self, *args, **settings):
         """Train as `Trainer.train`.

@@ -8,6 +8,7 @@ import random
 import re
 import resource
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -551,6 +552,37 @@ def test_a_run_resumes_after_a_full_disk(tmp_path):
     assert states.last(tmp_path).name == "checkpoint-2"
     subprocess.run([*train, "--resume"], check=True, env=alone)
     assert len(logged(tmp_path)) == 5
+
+
+def test_a_saved_state_is_deleted_only_where_it_is_said(tmp_path, tokenizer):
+    stopped(ready(fresh(tokenizer), tokenizer, tmp_path, SHORT), 2)
+    with pytest.raises(ValueError, match="checkpoint-2.*--resume.*--overwrite"):
+        train(fresh(tokenizer), tokenizer, tmp_path, SHORT)
+    assert states.last(tmp_path).name == "checkpoint-2"
+    assert ready(fresh(tokenizer), tokenizer, tmp_path, SHORT).run(overwrite=True)
+    assert len(logged(tmp_path)) == 4 and not states.last(tmp_path)
+
+
+def test_a_folder_is_for_one_training_until_its_process_ends(tmp_path, tokenizer):
+    run, other = (ready(fresh(tokenizer), tokenizer, tmp_path, SHORT) for _ in range(2))
+    refusals = []
+
+    def start_another(metrics: Metrics) -> None:
+        with pytest.raises(ValueError, match=f"{tmp_path}") as refusal:
+            other.run(overwrite=True)
+        refusals.append(str(refusal.value))
+
+    run.steps.watchers.append(start_another)
+    assert run.run() and len(logged(tmp_path)) == len(refusals) == 4
+    if not (child := os.fork()):
+        try:
+            with states.locked(tmp_path):
+                os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    with states.locked(tmp_path):
+        assert refusals[0].startswith("Another training")
 
 
 @pytest.mark.parametrize("where", ["loss", "gradient", "memory"])
