@@ -230,7 +230,7 @@ def build() -> gr.Blocks:
         gr.HTML(about.footer(space and f"https://huggingface.co/spaces/{space}/tree/main"), elem_id="about")
         demo.unload(leave)
     # A higher limit than that of `controls.load`, which must come first.
-    demo.queue(max_size=LIMITS.waiting + HANDLERS)
+    demo.queue(max_size=LIMITS.waiting + HANDLERS, api_open=False)
     if gpu.LENT:
         MODELS.load_all()  # in this thread and before the launch: ZeroGPU collects the weights then
     else:

@@ -97,6 +97,19 @@ def test_the_defaults_of_the_api_are_those_of_the_page(url):
     assert {name: generate[name] for name in names} == {name: page[name] for name in names}
 
 
+@pytest.mark.parametrize("route", ["run", "api"])
+def test_no_call_skips_the_queue(url, route):
+    call = {"data": [*REQUEST.values()]}
+    functions = httpx.get(f"{url}config").json()["dependencies"]
+    queued = [{"fn_index": one["id"]} for one in functions if one["backend_fn"] and one["queue"]]
+    assert len(queued) > 5
+    path = f"{url}gradio_api/{route}"
+    refused = [httpx.post(f"{path}/generate", json=call, timeout=HANG_GUARD)]
+    refused += [httpx.post(f"{path}/predict", json=one | {"data": []}) for one in queued]
+    assert {response.status_code for response in refused} == {404}
+    assert all("queue" in response.json()["detail"] for response in refused)
+
+
 def test_the_client_streams_the_answer_and_on_request_its_record(url, mars_tiny, capfd):
     client = app_client(url)
     request = Request("mars", 0.9, max_new_tokens=64)
