@@ -19,10 +19,10 @@ HANG_GUARD = 300  # seconds
 
 
 @contextmanager
-def serving(endpoint: Endpoint, origins: Sequence[str] = ()) -> Iterator[str]:
-    """Run the server and yield its URL. origins: as for `WebServer`."""
-    with listening("127.0.0.1", 0) as place:
-        server = WebServer(endpoint, origins)
+def serving(endpoint: Endpoint, origins: Sequence[str] = (), host: str = "127.0.0.1") -> Iterator[str]:
+    """Run the server and yield its URL. origins, host: as for `WebServer`."""
+    with listening(host, 0) as place:
+        server = WebServer(endpoint, host, origins)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]}, daemon=True)
         thread.start()
         try:

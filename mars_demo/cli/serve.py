@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
     for name in names:
         locate(name)  # fail now and not at the first request
     pool = Pool(names, arguments.device, arguments.dtype, arguments.block_size)
-    server = WebServer(Endpoint(pool), arguments.origins)
+    server = WebServer(Endpoint(pool), arguments.host, arguments.origins)
     with listening(arguments.host, arguments.port) as bound:
         background.start(pool.load_all)
         url = f"http://{arguments.host}:{bound.getsockname()[1]}{PREFIX}"

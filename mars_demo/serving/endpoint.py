@@ -17,10 +17,12 @@ from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from mars_demo.core.hosts import trusted_hosts
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.decode import decode
@@ -44,16 +46,18 @@ class Endpoint:
         self.runs: WeakSet[Run] = WeakSet()
         self.is_closing = False
 
-    def application(self, origins: Sequence[str]) -> Starlette:
-        """Return the web application; pages of the `origins` may ask from a browser."""
+    def application(self, host: str, origins: Sequence[str]) -> Starlette:
+        """Return the web application; the arguments are those of `WebServer`."""
         routes = [
             Route(f"{PREFIX}/models", self.models),
             Route(f"{PREFIX}/chat/completions", self.chat, methods=["POST"]),
             Route("/health", self.health),
         ]
         every = {"allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
-        cors = [Middleware(CORSMiddleware, allow_origins=origins, **every)] if origins else []
-        return Starlette(routes=routes, exception_handlers={HTTPException: _refused}, middleware=cors)
+        middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=trusted_hosts(host))]
+        if origins:
+            middleware.append(Middleware(CORSMiddleware, allow_origins=origins, **every))
+        return Starlette(routes=routes, exception_handlers={HTTPException: _refused}, middleware=middleware)
 
     async def models(self, request: Request) -> Response:
         kind = {"object": "model", "created": 0, "owned_by": "mars-demo"}
@@ -110,18 +114,19 @@ class Endpoint:
 class WebServer(uvicorn.Server):
     """A web server that, when interrupted, ends all answers with an error for their clients.
 
+    host: the host on which it listens.
     origins: the sites whose pages may ask from a browser, or `*` for all.
 
     Raises:
         ValueError: if one of them is not an origin.
     """
 
-    def __init__(self, endpoint: Endpoint, origins: Sequence[str] = ()):
+    def __init__(self, endpoint: Endpoint, host: str, origins: Sequence[str] = ()):
         for origin in origins:
             if not ORIGIN.fullmatch(origin):
                 raise ValueError(f"An origin is * or like https://example.org:8080, not {origin!r}.")
         quiet = {"log_level": "warning", "lifespan": "off"}
-        application = endpoint.application(origins)
+        application = endpoint.application(host, origins)
         super().__init__(uvicorn.Config(application, timeout_graceful_shutdown=GRACE, **quiet))
         self._endpoint = endpoint
 

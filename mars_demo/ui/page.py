@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,8 +13,10 @@ from typing import Any
 import gradio as gr
 from gradio.utils import get_space
 from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from mars_demo.core import background
+from mars_demo.core.hosts import trusted_hosts
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.modes import BASELINE
 from mars_demo.show import about, scripts
@@ -98,16 +101,23 @@ class App(gr.Blocks):
 
     names: dict[str, list[str]] = {}  # those that a link can have, by the key of the URL
 
-    def launch(self, *settings, **more):
+    def launch(self, *, server_name: str | None = None, share: bool = False, **more):
         """Launch as Gradio does, with the page's `LOOK`."""
         errors.be_quiet()
         look = {**LOOK, **more}
         names = json.dumps(self.names).replace("<", "\\u003c")
         look["head"] += f"<script>marsDemo.forgetUnknown({names})</script>"
+        listening = server_name or os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1")
+        hosts = ["*"] if share else trusted_hosts(listening)
         return super().launch(
-            *settings,
+            server_name=server_name,
+            share=share,
             app_kwargs={
-                "middleware": [Middleware(guard.Guard), Middleware(ResponseCache)],
+                "middleware": [
+                    Middleware(TrustedHostMiddleware, allowed_hosts=hosts),
+                    Middleware(guard.Guard),
+                    Middleware(ResponseCache),
+                ],
                 "routes": [scripts.ROUTE, archive.ROUTE],
             },
             max_threads=HANDLERS + LIMITS.races,  # a race keeps its thread while it waits for its turn

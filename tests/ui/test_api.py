@@ -4,6 +4,7 @@ import json
 import math
 import re
 
+import gradio as gr
 import httpx
 import pytest
 from gradio_client.exceptions import AppError
@@ -15,6 +16,7 @@ from mars_demo.core.limits import LIMITS
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
+from mars_demo.ui.page import App
 
 REQUEST = {
     "prompt": "hello",
@@ -95,6 +97,26 @@ def test_the_defaults_of_the_api_are_those_of_the_page(url):
     page["window"] = page["window"] or None
     names = ("tau", "criterion", "window", "max_new_tokens", "temperature", "top_p", "seed")
     assert {name: generate[name] for name in names} == {name: page[name] for name in names}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("settings", "status"), [({}, 400), ({"server_name": "0.0.0.0"}, 200), ({"share": True}, 200)]
+)
+def test_a_loopback_app_answers_to_its_own_names_only(monkeypatch, settings, status):
+    """Other names are those of a site that has given its domain this machine's address."""
+    monkeypatch.setattr("gradio.networking.setup_tunnel", lambda **_: "https://shared.example")
+    with App() as demo:
+        gr.Markdown("Hello")
+    try:
+        demo.launch(prevent_thread_lock=True, quiet=True, **settings)
+        url = f"http://127.0.0.1:{demo.server_port}"
+        for name in ("localhost", "127.0.0.1", "[::1]", "rebound.example"):
+            expected = status if name == "rebound.example" else 200
+            for host in (name, f"{name}:{demo.server_port}"):
+                assert httpx.get(url, headers={"Host": host}).status_code == expected, host
+    finally:
+        demo.close()
 
 
 @pytest.mark.parametrize("route", ["run", "api"])

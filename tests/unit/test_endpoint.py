@@ -291,7 +291,7 @@ def running(endpoint: Endpoint) -> int:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_leaves_frees_its_run(url, endpoint, gate, stream):
     body = json.dumps(REQUEST | {"mode": "ar", "stream": stream}).encode()
-    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     connections = [socket.create_connection(("127.0.0.1", httpx.URL(url).port)) for _ in range(6)]
     for connection in connections:
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
@@ -370,3 +370,14 @@ def test_pages_of_allowed_origins_may_ask(url):
             assert preflight.headers.get("Access-Control-Allow-Origin") == allowed
             models = httpx.get(f"{server}/v1/models", headers={"Origin": site})
             assert models.headers.get("Access-Control-Allow-Origin") == allowed
+
+
+def test_a_loopback_server_answers_to_its_own_names_only(url):
+    """Other names are those of a site that has given its domain this machine's address."""
+    port = httpx.URL(url).port
+    names = {"localhost": 200, "127.0.0.1": 200, "[::1]": 200, "rebound.example": 400}
+    with serving(Endpoint(Pool(["mars-tiny"], device="cpu")), host="0.0.0.0") as everywhere:
+        for name, status in names.items():
+            for host in (name, f"{name}:{port}"):
+                assert httpx.get(f"{url}/v1/models", headers={"Host": host}).status_code == status, host
+                assert httpx.get(f"{everywhere}/v1/models", headers={"Host": host}).is_success, host
