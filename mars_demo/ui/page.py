@@ -121,6 +121,7 @@ class App(gr.Blocks):
                 "routes": [scripts.ROUTE, archive.ROUTE],
             },
             max_threads=HANDLERS + LIMITS.races,  # a race keeps its thread while it waits for its turn
+            run_history=False,  # prompts and answers would stay in the browser after the visit
             state_session_capacity=SESSIONS,  # limits a client that opens ever new sessions
             _frontend=False,  # else the start fails if the machine is too busy to send the page within 3 s
             **look,

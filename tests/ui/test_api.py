@@ -132,6 +132,13 @@ def test_no_call_skips_the_queue(url, route):
     assert all("queue" in response.json()["detail"] for response in refused)
 
 
+def test_gradio_keeps_no_history_of_runs(url):
+    assert httpx.get(f"{url}config").json()["run_history"] is False  # the browser keeps none
+    assert httpx.get(f"{url}gradio_api/runs").status_code == 404
+    connected = httpx.post(f"{url}gradio_api/run-history/connect", json={"bucket_id": "me/runs"})
+    assert connected.status_code == 404  # neither does a bucket on the hub
+
+
 def test_the_client_streams_the_answer_and_on_request_its_record(url, mars_tiny, capfd):
     client = app_client(url)
     request = Request("mars", 0.9, max_new_tokens=64)
