@@ -56,15 +56,23 @@ def choices() -> str:
 
 
 def gguf_file(path: str) -> Path | None:
-    """Return the GGUF file at `path` or in the folder `path`, or None."""
+    """Return the GGUF file at `path` or in the folder `path`; None if it has none, or safetensors."""
     if path.endswith(".gguf"):
         return Path(path)
-    return next(iter(sorted(Path(path).glob("*.gguf"))), None) if Path(path).is_dir() else None
+    has_safetensors = any(Path(path).glob("model*.safetensors"))
+    return None if has_safetensors else next(iter(sorted(Path(path).glob("*.gguf"))), None)
 
 
 def split_name(file: str) -> str:
     """Return a GGUF file's name without its part number."""
     return PART.sub("", file)
+
+
+def not_loaded(folder: Path) -> list[str]:
+    """Return the GGUF models in a folder that are not loaded, because it has other weights as well."""
+    chosen = gguf_file(str(folder))
+    models = {split_name(file.name) for file in folder.glob("*.gguf")}
+    return sorted(models - {split_name(chosen.name)} if chosen else models)
 
 
 def parts(file: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 from huggingface_hub import metadata_load
 
+from mars_demo.core.names import not_loaded
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import best, gpu_name
 from mars_demo.models.precision import integer_kernel, is_quantized
@@ -43,6 +44,7 @@ def facts(checkpoint: Checkpoint) -> Facts:
         "reads up to": f"{checkpoint.context:,} tokens",
         "computes on": device and f"{device}, {checkpoint.precision}",
         "int8 products": integer_kernel() if has_integers else None,
+        "not loaded": checkpoint.source and ", ".join(not_loaded(checkpoint.source)),
         "licence": licence_in(front_matter(checkpoint.source)),
         "modes": ", ".join(checkpoint.modes),
         "chat template": None if checkpoint.has_template else "none: prompts are continued as they are",

@@ -43,7 +43,7 @@ def load_checkpoint(
 ) -> Checkpoint:
     """Load a checkpoint from a bundled name, a local folder, a GGUF file or a hub id.
 
-    The weights of a folder are safetensors or one GGUF model.
+    The weights of a folder are safetensors or, without them, one GGUF model.
 
     device: None for the best one of this machine.
     dtype: a torch dtype, or a name of `names.PRECISIONS`. `int8` decodes with quantized weights

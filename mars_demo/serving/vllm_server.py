@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from mars_demo.core.names import gguf_file
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import vllm_plugin
 from mars_demo.models.export.save import save_checkpoint
@@ -73,7 +74,7 @@ def servable(name: str, about: Checkpoint, folder: Path) -> str:
     complete = all(
         stored.get(key) == getattr(needed, key) for key in ("model_type", "block_size", "mask_token_id")
     )
-    if complete and not [*about.source.glob("*.gguf")]:
+    if complete and not gguf_file(str(about.source)):
         return str(name if not Path(name).exists() and "/" in name else about.source)
     checkpoint = load_checkpoint(name, "cpu", "float32", about.block_size)
     save_checkpoint(checkpoint.model, checkpoint.tokenizer, folder, checkpoint.block_size)

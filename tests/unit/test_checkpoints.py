@@ -32,6 +32,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.models import mask_token
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import wrap
+from mars_demo.models.facts import facts
 from mars_demo.models.load import load_checkpoint, outline
 from mars_demo.models.mask_token import ensure_mask
 from mars_demo.models.runtime.onnx_graph import unsupported
@@ -172,6 +173,19 @@ def test_gguf_files_of_other_kinds_or_with_hostile_headers_are_refused_at_once(f
         file.write_bytes(content)
         assert str(file) in refusal(file)
     assert psutil.Process().memory_info().rss - before < 500e6
+
+
+def test_of_two_sets_of_weights_the_safetensors_are_loaded_and_the_other_is_named(folder):
+    request = Request(max_new_tokens=8)
+    expected = decode(load_checkpoint(str(folder), "cpu"), "Sort 3 and 1", request).finish()
+    for part in ("b-00001-of-00002.gguf", "b-00002-of-00002.gguf", "a.gguf"):
+        (folder / part).write_bytes(b"no GGUF file")
+    for dtype in ("auto", "int8"):
+        loaded = load_checkpoint(str(folder), "cpu", dtype)
+        assert decode(loaded, "Sort 3 and 1", request).finish().text == expected.text
+        assert dict(facts(loaded).shown)["not loaded"] == "a.gguf, b.gguf"
+    (folder / "model.safetensors").unlink()
+    assert dict(facts(outline(str(folder))).shown)["not loaded"] == "b.gguf"
 
 
 def test_a_missing_shard_is_named(folder):
