@@ -4,7 +4,6 @@ Each request is a run of its own, whose forwards take turns with those of the ot
 """
 
 import json
-import logging
 import re
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -24,6 +23,7 @@ from starlette.routing import Route
 
 from mars_demo.core.hosts import trusted_hosts
 from mars_demo.core.limits import LIMITS
+from mars_demo.core.log import log
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.decode import decode
 from mars_demo.models.memory import MEMORY, is_short
@@ -35,7 +35,6 @@ PREFIX = "/v1"
 TYPES = {404: "not_found_error", 429: "rate_limit_error"}
 ORIGIN = re.compile(r"\*|https?://[a-z0-9.-]+(:\d+)?|https?://\[[0-9a-f:]+\](:\d+)?")
 GRACE = 10  # seconds to wait for open connections
-_log = logging.getLogger(__name__)
 
 
 class Endpoint:
@@ -150,11 +149,13 @@ def listening(host: str, port: int) -> socket.socket:
 
 @contextmanager
 def _refusing(status: int) -> Iterator[None]:
-    """Turn a `ValueError` into a response with this status."""
+    """Turn a `ValueError` into a response with this status, and any other error into a server error."""
     try:
         yield
     except ValueError as error:
         raise HTTPException(status, str(error)) from None
+    except Exception as error:
+        raise _failure(error) from None
 
 
 async def _read(request: Request) -> bytes:
@@ -187,7 +188,7 @@ def _failure(error: Exception) -> HTTPException:
     """Return what a client may know of an error, and log an internal one."""
     if is_short(error):
         return HTTPException(503, MEMORY)
-    _log.error("%s: %s", type(error).__name__, " ".join(str(error).split()))
+    log(error, "chat")
     return HTTPException(500, "Internal server error on this request.")
 
 

@@ -19,12 +19,12 @@ from web import HANG_GUARD, ask, client, ours, run, serving, until
 
 from mars_demo import tasks
 from mars_demo.core.limits import LIMITS
+from mars_demo.core.log import LONGEST
 from mars_demo.core.messages import user
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.pool import Pool
-from mars_demo.models.runtime.engine import Engine
 from mars_demo.serving.completion import Completion
 from mars_demo.serving.endpoint import Endpoint
 
@@ -309,27 +309,31 @@ def test_a_client_that_leaves_frees_its_run(url, endpoint, gate, stream):
 
 
 @pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("failing", ["models.runtime.engine.Engine.forward", "serving.endpoint.decode"])
 @pytest.mark.parametrize(
     ("error", "words", "logs"),
     [
-        (RuntimeError("secret /path/of/the/server"), "Internal", 1),
+        (RuntimeError("secret /path/of/the/server\n\x1b[31mFORGED\u2028" + "x" * 9999), "Internal", 1),
         (torch.OutOfMemoryError("secret of CUDA"), "enough memory", 0),
     ],
 )
-def test_a_failed_forward_is_a_server_error_and_the_next_request_is_served(
-    url, monkeypatch, stream, caplog, error, words, logs
+def test_a_failed_request_is_a_server_error_and_the_next_one_is_served(
+    url, monkeypatch, stream, failing, caplog, error, words, logs
 ):
-    def fail_once(*_):
+    def fail_once(*_, **__):
         monkeypatch.undo()
         raise error
 
-    monkeypatch.setattr(Engine, "forward", fail_once)
+    monkeypatch.setattr(f"mars_demo.{failing}", fail_once)
     with pytest.raises(openai.APIError, match=words) as failed:
         list(ask(url, PROMPTS[0], stream=stream))
     assert "secret" not in str(failed.value.body)
-    logged = [record for record in ours(caplog) if record.levelno >= logging.ERROR]
+    logged = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(logged) == logs
-    assert all("secret" in one.getMessage() and one.exc_info is None for one in logged)
+    for record in logged:
+        line = record.getMessage()
+        assert "secret" in line and line.isascii() and line.isprintable() and len(line) <= LONGEST
+        assert record.exc_info is None
     assert ask(url, PROMPTS[0]).choices[0].message.content
 
 

@@ -11,8 +11,9 @@ from web import ours
 
 from mars_demo.core import limits
 from mars_demo.core.limits import LIMITS
+from mars_demo.core.log import LONGEST, log
 from mars_demo.models.memory import MEMORY
-from mars_demo.ui.hosting.errors import LONGEST, UNEXPECTED, log, public_error, sentence
+from mars_demo.ui.hosting.errors import UNEXPECTED, public_error, sentence
 
 
 def unallocatable() -> Exception:

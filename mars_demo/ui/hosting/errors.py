@@ -8,15 +8,12 @@ into sentences with `public_error`.
 import html
 import logging
 import re
-import traceback
-from pathlib import Path
 
 import gradio as gr
 
+from mars_demo.core.log import LONGEST, log
 from mars_demo.models.memory import MEMORY, is_short
 
-LOG = logging.getLogger("mars_demo")
-LONGEST = 600  # characters of a message or a log line, so that nobody can flood either
 UNEXPECTED = "This could not be done because of an unexpected error. The server's log has the details."
 CHATTY = ("mcp", "python_multipart")  # loggers that write whole requests and tracebacks
 KIND = re.compile(r" \(type: <class '[\w.]+'>\)")  # Gradio adds it to its messages
@@ -46,13 +43,6 @@ def sentence(error: Exception) -> str:
     if len(text) > LONGEST:
         return f"{text[:LONGEST]}…"
     return text if text.endswith((".", "!", "?")) else f"{text}."
-
-
-def log(error: Exception, doing: str) -> None:
-    """Log one printable line."""
-    frames = traceback.extract_tb(error.__traceback__)
-    at = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    LOG.warning("%s", ascii(f"{doing}: {type(error).__name__}{at}: {error}")[1 : LONGEST + 1])
 
 
 def be_quiet() -> None:

@@ -7,7 +7,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mars_demo.core.limits import LIMITS
-from mars_demo.ui.hosting.errors import log, sentence
+from mars_demo.core.log import log
+from mars_demo.ui.hosting.errors import sentence
 
 UPLOAD = "/upload"  # Gradio's route that writes any file to the disk; no component here needs it
 ESCAPED = 4  # bytes of a request per byte of a record, which is sent as a JSON string
