@@ -29,7 +29,8 @@ def entropy(p: Tensor, tokens: Tensor) -> Tensor:
     exp(-H) is 1 for a one-hot distribution and 1/k for a uniform one over k tokens, so a threshold τ on it
     is the paper's "accept while H ≤ -ln τ". The fraction is 1 under greedy decoding.
     """
-    minus_entropy = (p * p.clamp(min=1e-38).log()).sum(-1)  # 0 · log 0 is 0
+    # 0 · log 0 is 0. The bound is a normal number, since some devices flush smaller ones to 0.
+    minus_entropy = (p * p.clamp(min=1.2e-38).log()).sum(-1)
     chosen = p.gather(-1, tokens[:, None])[:, 0]
     return minus_entropy.exp() * chosen / p.amax(-1)
 

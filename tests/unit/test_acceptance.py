@@ -151,3 +151,13 @@ def test_the_most_probable_tokens_of_a_large_vocabulary_equal_a_sort():
         best = most_probable(p, 5)
         assert (p.gather(-1, best) == p.sort(-1, descending=True).values[:, :5]).all()
         assert all(len(set(row)) == 5 for row in best.tolist())
+
+
+def test_certain_slots_have_scores_where_a_device_flushes_subnormal_numbers():
+    """Flush them on this CPU, as some GPUs do; the logarithm of 0 would be infinite."""
+    if torch.set_flush_denormal(True):
+        try:
+            certain, token = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
+            assert [Acceptance(name).scores(certain, token).item() for name in CRITERIA] == [1.0] * 3
+        finally:
+            torch.set_flush_denormal(False)
