@@ -48,7 +48,9 @@ def usable(name: str | None = None) -> str:
 
 def computes_bfloat16(device: str) -> bool:
     """Return whether a device computes bfloat16 natively; older GPUs such as a T4 emulate it slowly."""
-    return not device.startswith("cuda") or torch.cuda.is_bf16_supported(including_emulation=False)
+    # torch.cuda.is_bf16_supported would ask the current GPU. ROCm's GPUs all compute it.
+    is_cuda = device.startswith("cuda") and not torch.version.hip
+    return not is_cuda or torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def multiplies_bfloat16(device: str) -> bool:

@@ -72,7 +72,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
     Products are in bfloat16 where it is fast, else in float32.
     """
-    x = matrices.to(torch.bfloat16 if multiplies_bfloat16(matrices.device.type) else torch.float32)
+    x = matrices.to(torch.bfloat16 if multiplies_bfloat16(str(matrices.device)) else torch.float32)
     multiply = torch.addmm if x.ndim == 2 else torch.baddbmm
     is_tall = x.shape[-2] > x.shape[-1]
     x = x.mT if is_tall else x

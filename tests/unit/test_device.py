@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 import torch
+from random_models import random_model
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
@@ -12,6 +13,7 @@ from mars_demo.models import device
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.precision import dense_dtype
+from mars_demo.models.runtime.decoder import logits_of
 from mars_demo.training.attention import FLEX, SDPA, fastest
 
 PROMPT = "Sort 31, 4 and 15"
@@ -29,16 +31,26 @@ def test_the_best_device_is_a_gpu_if_there_is_one(monkeypatch):
 
 
 def test_a_gpu_without_bfloat16_computes_in_float16_and_trains_without_a_compiler(monkeypatch):
-    for supported, dtype in ((True, torch.bfloat16), (False, torch.float16)):
-        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation, s=supported: s)
-        assert dense_dtype("auto", "cuda") == dtype
-        assert dense_dtype("auto", "mps") == torch.bfloat16
-        assert dense_dtype("auto", "cpu") == torch.float32
-        assert (fastest(torch.device("cuda")) == FLEX) == supported
-        assert device.multiplies_bfloat16("cuda") == supported  # else training computes in float32
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    versions = {"cuda": (9, 0), "cuda:0": (9, 0), "cuda:1": (7, 5)}  # each is asked about itself
+    monkeypatch.setattr(torch.cuda, "get_device_capability", versions.get)
+    for name, version in versions.items():
+        supported = version >= (8, 0)
+        assert dense_dtype("auto", name) == (torch.bfloat16 if supported else torch.float16)
+        assert (fastest(torch.device(name)) == FLEX) == supported
+        assert device.multiplies_bfloat16(name) == supported  # else training computes in float32
+    assert dense_dtype("auto", "mps") == torch.bfloat16
+    assert dense_dtype("auto", "cpu") == torch.float32
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
     assert fastest(torch.device("cuda")) == fastest(torch.device("cpu")) == SDPA
+
+
+def test_logits_are_not_rounded_to_the_precision_of_the_weights(tokenizer):
+    model = random_model("qwen2", tokenizer).to(torch.bfloat16)
+    hidden = torch.linspace(-1, 1, 3 * model.config.hidden_size).view(3, -1).to(torch.bfloat16)
+    exact = hidden.double() @ model.lm_head.weight.double().t()
+    logits = logits_of(model, hidden)
+    assert logits.dtype == torch.float32
+    torch.testing.assert_close(logits.double(), exact, rtol=1e-5, atol=1e-6)
 
 
 def check_waits(checkpoint: Checkpoint, request: Request) -> None:

@@ -103,9 +103,12 @@ def masks(
 def logits_of(model: PreTrainedModel, hidden: Tensor) -> Tensor:
     """Return float32 logits [k, vocabulary] of hidden states [k, width].
 
-    On a GPU they are not rounded to the model's own precision first, because equal logits would be common.
+    They are not rounded to the model's own precision first, because equal logits would be common.
     """
     head = model.get_output_embeddings()
-    if hidden.is_cuda and hidden.dtype != torch.float32 and head.bias is None:
+    if hidden.dtype == torch.float32:
+        return head(hidden)
+    if hidden.is_cuda and head.bias is None:  # other devices have no such product
         return torch.mm(hidden, head.weight.t(), out_dtype=torch.float32)
-    return head(hidden).float()
+    bias = None if head.bias is None else head.bias.float()
+    return torch.nn.functional.linear(hidden.float(), head.weight.float(), bias)
