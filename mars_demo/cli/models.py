@@ -3,6 +3,7 @@
 import argparse
 
 from mars_demo.cli.loading import NAMES
+from mars_demo.cli.output import printable
 from mars_demo.core.names import bundled
 from mars_demo.models.facts import facts
 from mars_demo.models.load import outline
@@ -17,4 +18,4 @@ def run(arguments: argparse.Namespace) -> None:
     for name in arguments.names or bundled():
         print(name)
         for about, text in facts(outline(name, arguments.block_size)).shown:
-            print(f"  {about:<14} {text}")
+            print(printable(f"  {about:<14} {text}"))

@@ -4,12 +4,13 @@ import re
 import sys
 from pathlib import Path
 
-# Control characters, which a model could be prompted to write, and a terminal would execute.
+# Control characters, which a terminal would execute: a model could be prompted to write them, and the
+# errors and facts of a checkpoint repeat its files.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def notice(text: str) -> None:
-    print(text, file=sys.stderr)
+    print(printable(text), file=sys.stderr)
 
 
 def printable(text: str) -> str:

@@ -175,6 +175,16 @@ def test_gguf_files_of_other_kinds_or_with_hostile_headers_are_refused_at_once(f
     assert psutil.Process().memory_info().rss - before < 500e6
 
 
+def test_a_hostile_checkpoint_cannot_control_the_terminal(folder, capsys):
+    (folder / "README.md").write_text('---\nlicense: "\\e[31mred"\n---\n')
+    assert cli.main(["models", str(folder)]) == 0
+    edit(folder / "config.json", model_type="\x1b[31mred")
+    assert cli.main(["models", str(folder)]) == 2
+    written = capsys.readouterr()
+    for text in (written.out, written.err):
+        assert "[31mred" in text and "\x1b" not in text
+
+
 def test_of_two_sets_of_weights_the_safetensors_are_loaded_and_the_other_is_named(folder):
     request = Request(max_new_tokens=8)
     expected = decode(load_checkpoint(str(folder), "cpu"), "Sort 3 and 1", request).finish()
