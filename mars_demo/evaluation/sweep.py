@@ -45,7 +45,7 @@ def sweep(
 ) -> Iterator[tuple[Frontier, str]]:
     """Measure a point for each setting of `grid`; yield the finished points, and the progress.
 
-    Every answer has the tokens and forwards of its prompt decoded alone.
+    Every answer has the tokens and forwards of its prompt decoded alone in the same precision.
 
     tasks: the name of a task set. limit: the number of prompts. size: sequences of a batch.
 

@@ -1,4 +1,4 @@
-"""Batched decoding: each sequence decodes as it would alone and shares its forwards with the others.
+"""Batched decoding: each sequence decodes as it would alone in the same precision, and shares its forwards.
 
 Sequences run the strategies of `decoding`; only the schedule differs. With the per-sequence cache
 (`ragged`) no sequence waits, and the next prompt takes the slot of a finished one. With the paper's block

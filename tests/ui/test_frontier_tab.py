@@ -10,6 +10,9 @@ from mars_demo.decoding.decode import decode
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier, Setting
 from mars_demo.evaluation.sweep import first_difference
+from mars_demo.ui import options
+from mars_demo.ui.hosting.registry import MODELS
+from mars_demo.ui.tabs import frontier as tab
 
 RECORDED = results.read_results("frontier.json")
 SWEPT = Frontier.read(next(one for one in RECORDED["sweeps"] if one["model"] == "mars-tiny"))
@@ -88,6 +91,13 @@ def test_recorded_points_appear_at_once_and_a_prompt_is_raced(open_tab, mars_tin
         differs = page.locator(f'#stage .lane[data-lane="{run.settings.mode}"] .differs')
         expect(differs).to_have_attribute("data-pass", f"{step.number - 1}")
         expect(differs).to_have_attribute("data-slot", f"{slot}")
+
+
+def test_the_source_names_the_precision_of_the_sweep_and_of_races():
+    MODELS.serve(options.read_options(["--only", "--model", "mars-tiny", "--dtype", "int8"]))
+    assert MODELS.load().precision == "int8"
+    *_, about = tab.recorded_frontier("mars-tiny", "tasks")
+    assert f"{SWEPT.machine}; races here run in int8." in about and "float32" in SWEPT.machine
 
 
 def test_a_sweep_draws_its_points(open_tab):

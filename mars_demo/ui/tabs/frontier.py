@@ -48,9 +48,11 @@ FILE = "frontier.json"
 
 
 def described(frontier: Frontier) -> str:
-    """Return the prompts, tasks, batch size and machine of a frontier in words."""
+    """Return the prompts, tasks, batch size, precision and machine of a frontier, and races' precision."""
     prompts = f"{len(frontier.prompts)} prompts, {frontier.title}, in batches of {frontier.size}"
-    return f"{prompts}. {frontier.machine}."
+    loaded = MODELS.member(frontier.model).checkpoint
+    races = f"; races here run in {loaded.precision}" if loaded else ""
+    return f"{prompts}. {frontier.machine}{races}."
 
 
 # ------------------------------------------------------------------------------ recorded results
