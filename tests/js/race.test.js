@@ -140,6 +140,34 @@ test("a watched race waits after each forward, until its period ends, it stops, 
   }
 });
 
+test("forwards are warmed after a pause only, also after one that the visitor ends", async (t) => {
+  t.mock.method(globalThis, "setTimeout", (resume) => resume());
+  let clock = 0;
+  const clocked = t.mock.method(performance, "now");
+  for (const [ms, watched, isPaused] of [
+    [0, true, true],
+    [200, true, false], // longer than the period
+    [0, false, false],
+  ]) {
+    clocked.mock.mockImplementation(() => (clock += ms));
+    const { model, engines } = modelOf();
+    const lines = await raced(model, {}, () => {}, new Knobs(0.7, watched));
+    const passes = lines.filter(({ pass }) => pass).length;
+    assert.deepEqual(
+      engines.slice(ALL.length).map(({ forwards }) => forwards),
+      isPaused ? [2 * passes] : [],
+    );
+  }
+  clocked.mock.mockImplementation(() => clock);
+  const [{ model, engines }, knobs] = [modelOf(), new Knobs(0.7, true)];
+  t.mock.method(globalThis, "setTimeout", () => setImmediate(() => knobs.watch(false)));
+  await raced(model, { modes: ["ar"] }, () => {}, knobs);
+  assert.deepEqual(
+    engines.slice(1).map(({ forwards }) => forwards),
+    [2],
+  );
+});
+
 test("an error comes after the last lines of all runs", async () => {
   const makeEngine = () => {
     const engine = new TinyEngine();

@@ -25,17 +25,20 @@ export class Knobs {
 
   /**
    * Let the messages that have arrived be handled, in a later task of this thread; if the race is watched,
-   * wait for the rest of the period after a forward of `ms`.
+   * wait for the rest of the period after a forward of `ms`. Return whether there was a rest, as in
+   * ui/knobs.py.
    */
   async pause(/** @type {number} */ ms) {
     await nextTask();
-    if (this.stopped || !this.watched) return;
+    const rest = PERIOD - ms;
+    if (this.stopped || !this.watched || rest <= 0) return false;
     await /** @type {Promise<void>} */ (
       new Promise((resolve) => {
         this.#wake = resolve;
-        setTimeout(resolve, Math.max(0, PERIOD - ms));
+        setTimeout(resolve, rest);
       })
     );
+    return true;
   }
 }
 

@@ -5,6 +5,7 @@ import { line } from "../../../show/components/record.js";
 import { Answer } from "./answer.js";
 import { drive, lossless, verification, windowStrategy } from "./decoding.js";
 import { Pace } from "./pace.js";
+import { read } from "./reading.js";
 import { Refusal } from "./refusal.js";
 import { Run } from "./run.js";
 
@@ -69,8 +70,7 @@ export async function* race(model, request, knobs) {
         yield line(lane, run.closing);
         runs.delete(lane);
       }
-      await knobs.pause(pass.ms);
-      if (!knobs.watched || knobs.stopped) continue;
+      if (!(await knobs.pause(pass.ms)) || knobs.stopped) continue;
       spare ??= model.newEngine();
       await warm(spare);
     }
@@ -86,7 +86,7 @@ export async function* race(model, request, knobs) {
 
 /** Compute forwards that no clock counts: after a pause, a processor's caches and threads are cold. */
 async function warm(/** @type {Engine} */ engine) {
-  for (let round = 0; round < WARM; round++) await engine.forward(verification([0], [], 0, 0), 0);
+  for (let round = 0; round < WARM; round++) read(await engine.forward(verification([0], [], 0, 0), 0), 1);
 }
 
 /**
