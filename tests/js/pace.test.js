@@ -17,6 +17,10 @@ const [FLAT, STEEP] = [
     [9, 26],
   ],
 ];
+const HALF = [
+  [1, 1],
+  [2, 1.25],
+]; // 12.5 steps
 const near = (one, other) => assert.ok(Math.abs(one - other) < 1e-9, `${one} ${other}`);
 
 test("forwards of three sizes are measured after the same text", async () => {
@@ -54,6 +58,7 @@ test("the cost of positions is the line through the measured ones, and never fal
     [STEEP, 0.2],
     [between, 0.16],
     [falling, 0],
+    [HALF, 0.24],
   ])
     for (const k of [1, 6, 17]) near(costOf(costs)(k), 1 + (k - 1) * slope);
 });

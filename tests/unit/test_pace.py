@@ -42,6 +42,7 @@ def test_three_forwards_are_measured_and_leave_nothing_behind(mars_tiny):
         (STEEP, 0.2),
         ([(1, 5.5), (5, 9), (9, 12.4)], 0.16),
         ([(1, 5), (5, 4), (9, 3)], 0),
+        ([(1, 1), (2, 1.25)], 0.24),  # 12.5 steps; the live page rounds halves to even too
     ],
 )
 def test_the_cost_of_positions_is_the_line_through_the_measured_ones(costs, slope):

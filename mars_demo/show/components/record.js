@@ -1,5 +1,7 @@
 // The lines of a run's record, as in core/trace.py: their types, and how the live page writes them.
 
+import { fixed } from "./words.js";
+
 /**
  * A position that a forward predicted.
  * @typedef {object} Slot
@@ -61,4 +63,4 @@
 export const line = (lane, record) => `${JSON.stringify({ lane, ...record }, rounded)}\n`;
 
 const rounded = (/** @type {string} */ _, /** @type {any} */ value) =>
-  typeof value === "number" ? Number(value.toFixed(6)) : value;
+  typeof value === "number" ? Number(fixed(value, 6)) : value;

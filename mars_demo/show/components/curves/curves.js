@@ -4,6 +4,7 @@ import { constants, props, server, watch } from "../component.js";
 import { draw, drawBars, find, make, say } from "../dom.js";
 import { Lines } from "../lines.js";
 import { Playback } from "../playback.js";
+import { fixed } from "../words.js";
 
 // Name → chart, side of the scale, label. The series of a side share its scale.
 const SERIES = {
@@ -68,7 +69,7 @@ function drawSeries(name) {
   const all = pointsOf(name);
   const points = all.filter(([step]) => step <= playback.shown);
   const top = topOf(name);
-  const written = (value) => (name === "accuracy" ? `${Math.round(100 * value)}%` : value.toFixed(2));
+  const written = (value) => (name === "accuracy" ? `${fixed(100 * value, 0)}%` : fixed(value, 2));
   svg.setAttribute("viewBox", `0 0 ${state.settings.recipe.steps} 1`);
   path.setAttribute("d", points.map(([x, y], i) => `${i ? "L" : "M"}${x} ${1 - y / top}`).join(""));
   const last = points.at(-1)?.[1];
@@ -85,11 +86,7 @@ function drawSlots() {
     const predictions = recent.map((step) => step.slots[slot]).filter(Boolean);
     const right = mean(predictions.map(([, share]) => share));
     const loss = mean(predictions.map(([nats]) => nats));
-    return {
-      name: `${slot + 1}`,
-      share: right,
-      text: `${Math.round(100 * right)}%, ${loss.toFixed(2)} nats`,
-    };
+    return { name: `${slot + 1}`, share: right, text: `${fixed(100 * right, 0)}%, ${fixed(loss, 2)} nats` };
   });
   drawBars(find(".slots"), rows);
 }
@@ -107,7 +104,7 @@ function drawHeldOut() {
   find(".held-out ol").replaceChildren(
     ...probe.prompts.map(({ prompt, text, right, tokens_per_forward }) => {
       const row = make("li", "");
-      const rate = `${tokens_per_forward.toFixed(2)} tokens per forward`;
+      const rate = `${fixed(tokens_per_forward, 2)} tokens per forward`;
       row.append(
         make("b", "mark", right ? "✓ right" : "✗ wrong"),
         make("p", "prompt", prompt),

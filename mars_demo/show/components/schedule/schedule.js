@@ -5,7 +5,7 @@
 import { props, watch } from "../component.js";
 import { find, make, say } from "../dom.js";
 import { Playback } from "../playback.js";
-import { plural } from "../words.js";
+import { fixed, plural } from "../words.js";
 
 const WORDS = { compute: "computes", wait: "waits", commit: "commits its block", free: "free" };
 
@@ -43,7 +43,7 @@ function figures({ steps, positions, rows }) {
   const total = positions.slice(0, playback.shown).reduce((sum, count) => sum + count, 0);
   const share = (state) => {
     const count = states.filter((one) => one === state).length;
-    return `${Math.round((100 * count) / Math.max(1, rows.length * shown.length))}%`;
+    return `${fixed((100 * count) / Math.max(1, rows.length * shown.length), 0)}%`;
   };
   return [
     plural(shown.length, "forward"),

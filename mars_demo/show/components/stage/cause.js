@@ -1,6 +1,6 @@
 // Why a race gained little, or why its answer may be wrong: one sentence, from the numbers of its record.
 
-import { plural, tauText } from "../words.js";
+import { fixed, plural, tauText } from "../words.js";
 import { baselineOf, inOrder, isBaseline } from "./modes.js";
 import { firstDifference, scoreName, scoreText } from "./passes.js";
 import { costPoints, curveThrough, predicted, slotsOf, timesOf } from "./speed.js";
@@ -106,14 +106,14 @@ function fewTokens(run) {
 function slowForwards(/** @type {Run} */ run, /** @type {Run} */ baseline) {
   const prefill = timesOf(run).prefill / run.ms;
   if (prefill >= MOST)
-    return `The prefill took ${Math.round(100 * prefill)}% of the time, and MARS does not shorten it.`;
+    return `The prefill took ${fixed(100 * prefill, 0)}% of the time, and MARS does not shorten it.`;
   const points = costPoints(run, baseline);
   const prediction = points && predicted(run, curveThrough(points));
   if (!prediction || prediction.factor >= LITTLE) return null;
   const { positions, ratio } = prediction;
-  const size = Number.isInteger(positions) ? `${positions}` : `on average ${positions.toFixed(1)}`;
-  const cost = `a forward of ${size} positions takes ${ratio.toFixed(1)} times as long as one of 1`;
-  return `${run.perForward.toFixed(1)} tokens per forward, but ${cost}.`;
+  const size = Number.isInteger(positions) ? `${positions}` : `on average ${fixed(positions, 1)}`;
+  const cost = `a forward of ${size} positions takes ${fixed(ratio, 1)} times as long as one of 1`;
+  return `${fixed(run.perForward, 1)} tokens per forward, but ${cost}.`;
 }
 
 /** @param {Run} run */

@@ -2,7 +2,7 @@
 
 import { acceptedAt } from "../acceptance.js";
 import { draw, find, findAll, make, say, set } from "../dom.js";
-import { tauText } from "../words.js";
+import { fixed, tauText } from "../words.js";
 import { candidate, colour, describe, isCopy, isEnd } from "./passes.js";
 
 const NICE = [1, 2, 5];
@@ -188,8 +188,8 @@ export class Lane {
     const counts = {
       tokens,
       forwards,
-      perForward: (tokens / forwards).toFixed(2),
-      perSecond: Math.round(tokens / (run.ends[passes - 1] / 1000)),
+      perForward: fixed(tokens / forwards, 2),
+      perSecond: fixed(tokens / (run.ends[passes - 1] / 1000), 0),
     };
     for (const cell of findAll("[data-count]", this.root))
       say(cell, passes ? `${counts[cell.dataset.count]}` : "–");

@@ -1,6 +1,6 @@
 // What a run's speed is made of, in sentences.
 
-import { plural } from "../words.js";
+import { fixed, plural } from "../words.js";
 import { curveThrough, predicted, sizesOf } from "./speed.js";
 
 /** Return the sentences. `points` are those of c(k); null if the cost of 1 position is unknown. */
@@ -19,7 +19,7 @@ const MISSING =
 
 function aboutBaseline({ positions, ms }) {
   return (
-    `Each forward computes ${plural(positions, "position")} and gives one token: ${ms.toFixed(1)} ms, ` +
+    `Each forward computes ${plural(positions, "position")} and gives one token: ${fixed(ms, 1)} ms, ` +
     "the median. The other sides are compared with this one."
   );
 }
@@ -31,19 +31,19 @@ function measuredOf(run, baseline) {
 }
 
 /** Format a speed-up; close to 1, the second decimal says which side is faster. */
-const written = (factor) => factor.toFixed(factor < 1.95 ? 2 : 1);
+const written = (factor) => fixed(factor, factor < 1.95 ? 2 : 1);
 const times = (factor) => `${written(factor)}×`;
 
 /** Explain the speed-up as tokens per forward divided by the cost of a forward. */
 function explained({ perForward, positions, ratio, factor }, speed) {
-  const tokens = perForward.toFixed(2);
+  const tokens = fixed(perForward, 2);
   if (positions === 1)
     return `${tokens} tokens per forward. Each forward has 1 position, as with one token per forward.`;
   const size = Number.isInteger(positions)
     ? `${positions} positions`
-    : `${positions.toFixed(1)} positions on average`;
-  const cost = `a forward of ${size} takes ${ratio.toFixed(2)} times as long as one of 1`;
-  const division = `${tokens} ÷ ${ratio.toFixed(2)} = ${written(factor)}`.replaceAll(" ", "\u00a0");
+    : `${fixed(positions, 1)} positions on average`;
+  const cost = `a forward of ${size} takes ${fixed(ratio, 2)} times as long as one of 1`;
+  const division = `${tokens} ÷ ${fixed(ratio, 2)} = ${written(factor)}`.replaceAll(" ", "\u00a0");
   if (speed < 1)
     return `One token at a time wins here: ${tokens} tokens per forward, and ${cost}: ${division}.`;
   return `${tokens} tokens per forward, but ${cost}: ${division}.`;

@@ -3,7 +3,7 @@
 import { acceptedAt } from "../acceptance.js";
 import { drawBars, find, say } from "../dom.js";
 import { allowsOtherTau } from "./passes.js";
-import { tauText } from "../words.js";
+import { fixed, tauText } from "../words.js";
 
 /** Draw the shares of the first `count` forwards that accepted 1, 2, … tokens. */
 export function drawShares(run, count) {
@@ -11,7 +11,7 @@ export function drawShares(run, count) {
   const rows = Array.from({ length: run?.most ?? 0 }, (_, index) => {
     const found = passes.filter(({ accepted }) => accepted === index + 1).length;
     const share = found / Math.max(1, count);
-    return { name: `${index + 1}`, share, text: found ? `${Math.round(100 * share)}% (${found})` : "" };
+    return { name: `${index + 1}`, share, text: found ? `${fixed(100 * share, 0)}% (${found})` : "" };
   });
   drawBars(find(".shares"), rows);
 }

@@ -1,6 +1,6 @@
 // The result of a race in words, and what limits it.
 
-import { percent, plural } from "../words.js";
+import { fixed, percent, plural } from "../words.js";
 import { isLoop } from "./cause.js";
 import { baselineOf, inOrder, isBaseline } from "./modes.js";
 import { firstDifference } from "./passes.js";
@@ -45,7 +45,7 @@ function ranked(others, runs) {
   const equal = faster.filter((run) => firstDifference(baseline.ids, run.ids) === null);
   if (!faster.length) return [[], "No side is faster than AR."];
   if (!equal.length) return [[], "No faster side has AR's answer."];
-  const factor = Math.max(...equal.map((run) => Number(factors.get(run)))).toFixed(1);
+  const factor = fixed(Math.max(...equal.map((run) => Number(factors.get(run)))), 1);
   const winners = equal.filter((run) => factors.get(run) === factor);
   const listed = (/** @type {(run: Run) => string} */ word) =>
     [...new Set(winners.map(word))].join(" and ");
@@ -53,13 +53,13 @@ function ranked(others, runs) {
   return [
     winners,
     `${listed(({ title }) => title)} ${are} with AR's answer${truncation(winners[0])}: ` +
-      `${listed(({ perForward }) => perForward.toFixed(1))} tokens per forward, ${factor}× as fast as AR.`,
+      `${listed(({ perForward }) => fixed(perForward, 1))} tokens per forward, ${factor}× as fast as AR.`,
   ];
 }
 
 /** Return a run's speed relative to the baseline's, as it is written. */
 const factorOf = (/** @type {Run} */ run, /** @type {Run} */ baseline) =>
-  (run.speed / baseline.speed).toFixed(1);
+  fixed(run.speed / baseline.speed, 1);
 
 /**
  * Return what limits the verdict of a finished race, a sentence each.
@@ -87,7 +87,7 @@ function described(run, runs, stopped, isFirst) {
 }
 
 const summary = (/** @type {Run} */ run, isFirst = true) =>
-  `${run.title}: ${run.perForward.toFixed(1)} ${isFirst ? "tokens " : ""}per forward`;
+  `${run.title}: ${fixed(run.perForward, 1)} ${isFirst ? "tokens " : ""}per forward`;
 
 const truncation = (/** @type {Run} */ run) =>
   run.done?.stop === "length" ? `, truncated at ${plural(run.ids.length, "token")}` : "";
@@ -151,7 +151,7 @@ function hiccup(/** @type {Run} */ run) {
   const longest = Math.max(...times);
   const median = times.toSorted((a, b) => a - b)[times.length >> 1];
   if (!(longest > OUTLIER * median) || longest - median <= MATTERS * run.ms) return [];
-  const factor = (longest / median).toFixed(0);
-  const slow = `one forward took ${longest.toFixed(0)} ms, ${factor} times the median`;
+  const factor = fixed(longest / median, 0);
+  const slow = `one forward took ${fixed(longest, 0)} ms, ${factor} times the median`;
   return [`${run.title}: ${slow}. Another process used the CPU, so the speed of this side is understated.`];
 }

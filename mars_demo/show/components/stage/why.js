@@ -2,7 +2,7 @@
 // went.
 
 import { drawBars, find, make, say } from "../dom.js";
-import { plural } from "../words.js";
+import { fixed, plural } from "../words.js";
 import { reasons } from "./reasons.js";
 import { costPoints, sizesOf, slotsOf, timesOf } from "./speed.js";
 
@@ -38,14 +38,14 @@ function costRows(run, baseline) {
   return sizes.map(({ positions, count, ms }, index) => ({
     name: plural(positions, "position") + (index < single.length ? ", one token per forward" : ""),
     share: ms / slowest,
-    text: `${ms.toFixed(1)} ms (${count}×)`,
+    text: `${fixed(ms, 1)} ms (${count}×)`,
   }));
 }
 
 const slotRows = (run) =>
   slotsOf(run).map(({ had, accepted }, index) => {
     const share = had ? accepted / had : 0;
-    return { name: `${index + 1}`, share, text: `${Math.round(100 * share)}% (${accepted} of ${had})` };
+    return { name: `${index + 1}`, share, text: `${fixed(100 * share, 0)}% (${accepted} of ${had})` };
   });
 
 function drawTimes(figure, run) {
@@ -65,7 +65,7 @@ function drawTimes(figure, run) {
   const row = (/** @type {any[]} */ [name, ms]) => ({
     name,
     share: run.ms ? ms / run.ms : 0,
-    text: `${Math.round((100 * ms) / (run.ms || 1))}% (${ms.toFixed(0)} ms)`,
+    text: `${fixed((100 * ms) / (run.ms || 1), 0)}% (${fixed(ms, 0)} ms)`,
   });
   drawBars(find("ol", figure), named.map(row));
   const missing =

@@ -1,6 +1,7 @@
 // The pace of an answer: the masks of each forward, from the costs of forwards and past acceptance, as in
 // decoding/pace.py for the linear layout.
 
+import { fixed } from "../../../show/components/words.js";
 import { verification } from "./decoding.js";
 import { read } from "./reading.js";
 
@@ -59,7 +60,7 @@ export function costOf(costs) {
   const slope =
     mean(costs.map(([k, cost]) => (k - positions) * (cost - ms))) /
     mean(costs.map(([k]) => (k - positions) ** 2));
-  const rounded = Math.round(STEPS * Math.max(0, slope / costs[0][1])) / STEPS;
+  const rounded = Number(fixed(STEPS * Math.max(0, slope / costs[0][1]), 0)) / STEPS;
   return (/** @type {number} */ k) => 1 + rounded * (k - 1);
 }
 
