@@ -5,11 +5,10 @@
 
 The base (a GGUF file, folder or hub id) decodes greedily, the model as AR, at each τ and losslessly, in
 batches of `--size`. They answer at most `--limit` held-out prompts and, with `--every N`, every Nth
-verifiable instruction. Each row is written once measured.
+verifiable instruction.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -18,18 +17,20 @@ import torch
 from benchmarks import report
 from mars_demo.core.layout import causal
 from mars_demo.core.trace import Run
-from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
+from mars_demo.evaluation.frontier import AR, Setting
+from mars_demo.evaluation.sweep import points
+from mars_demo.evaluation.task_sets import INSTRUCTIONS, MOST, Question, questions
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.runtime.engine import Engine
 from mars_demo.recipes import distillation
 from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.tasks import instructions
 
 FILE = "chat.json"
 MAX_NEW_TOKENS = 192
+LOSSLESS = Setting("lossless")
 COMPARED = 64  # tokens of an answer; after the first difference, two answers have little in common
 
 
@@ -53,39 +54,29 @@ def rows(
     model: Checkpoint,
     base: Checkpoint,
     prompts: list[str],
-    verifiable: list[instructions.Instruction],
+    verifiable: list[Question],
     taus: list[float],
     size: int,
 ) -> Iterator[dict]:
     """Yield a row per way to decode; `checks` is the share of instructions followed."""
-    ways = [
-        ("base", base, Request("ar")),
-        ("AR", model, Request("ar")),
-        *((f"τ = {tau:g}", model, Request("mars", tau)) for tau in taus),
-        ("lossless", model, Request("lossless")),
-    ]
-    first: list[Run] = []  # answers of the base
-    own: list[Run] = []  # answers of the same model's AR
-    for name, checkpoint, request in ways:
-        runs = answer(checkpoint, prompts, size, request)
-        first = first or runs
-        own = runs if request.mode == "ar" else own
-        row = {"method": name, "prompts": len(prompts), "checks": None, "agreement": None}
-        row["tokens_per_forward"] = sum(run.tokens for run in runs) / sum(run.forwards for run in runs)
-        row["equal"] = sum(run.token_ids == alone.token_ids for run, alone in zip(runs, own))
-        if name != "lossless":  # lossless gives the answers of AR
-            answers = answer(checkpoint, [one.prompt for one in verifiable], size, request)
-            followed = [one.holds(run.text) for one, run in zip(verifiable, answers)]
-            row["checks"] = sum(followed) / len(followed)
-        if request.mode == "ar":
-            row["agreement"] = agreement(checkpoint, prompts, first)
-        yield row
-
-
-def answer(checkpoint: Checkpoint, prompts: list[str], size: int, request: Request) -> list[Run]:
-    # Fitted to the window of a single sequence: in a batch, lossless would draft less.
-    request = replace(request, max_new_tokens=MAX_NEW_TOKENS).fitted(checkpoint)
-    return decode_batch(checkpoint, prompts, request, size=size).finish().runs
+    held_out = [Question(prompt, lambda run: None) for prompt in prompts]
+    answers = decode_batch(base, prompts, AR.request(MAX_NEW_TOKENS), size=size).finish().runs
+    ways = {Setting("mars", "probability", tau): f"τ = {tau:g}" for tau in taus}
+    for checkpoint, names in ((base, {AR: "base"}), (model, {AR: "AR", **ways, LOSSLESS: "lossless"})):
+        requests = {setting: setting.request(MAX_NEW_TOKENS) for setting in names}
+        *_, (free, _) = points(checkpoint, held_out, requests, size)
+        requests.pop(LOSSLESS, None)  # it gives the answers of AR
+        *_, (checked, _) = points(checkpoint, verifiable, requests, size)
+        checks = {point.setting: point.accuracy for point in checked}
+        for point in free:
+            yield {
+                "method": names[point.setting],
+                "prompts": point.n,
+                "checks": checks.get(point.setting),
+                "agreement": agreement(checkpoint, prompts, answers) if point.setting == AR else None,
+                "tokens_per_forward": point.tokens_per_forward,
+                "equal": point.n - len(point.different),
+            }
 
 
 def measure(
@@ -93,11 +84,10 @@ def measure(
 ) -> None:  # fmt: skip
     tuned, plain = (load_checkpoint(name, dtype=torch.float32) for name in (model, base))
     prompts = list(islice(distillation.prompts_from(held_out), limit))
-    verifiable = instructions.instructions()[::every]
-    record = {"prompts": len(prompts), "instructions": len(verifiable), "rows": []}
-    for row in rows(tuned, plain, prompts, verifiable, taus, size):
-        record["rows"].append(row)
-        results.save_results(output, results.machine(tuned), record)
+    verifiable = questions(INSTRUCTIONS, MOST)[::every]
+    record = {"prompts": len(prompts), "instructions": len(verifiable)}
+    record["rows"] = list(rows(tuned, plain, prompts, verifiable, taus, size))
+    results.save_results(output, results.machine(tuned), record)
 
 
 def table(file: str | Path = FILE) -> str:

@@ -10,7 +10,6 @@ different seeds can run at the same time; the last one writes the rows of all.
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from benchmarks import report
 from mars_demo import tasks
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
-from mars_demo.evaluation.accuracy import evaluate
+from mars_demo.evaluation.sweep import evaluate
 from mars_demo.models.load import load_checkpoint
 from mars_demo.recipes.tiny import STAGES
 from mars_demo.training.bar import train
@@ -78,7 +77,7 @@ def measure(folder: str, seeds: list[int], limit: int, output: Path) -> None:
             for name in READ[settings["objective"]]:
                 request = REQUESTS[name]
                 measured = evaluate(checkpoint, request, [request.tau], limit=limit)
-                rows[name] = [asdict(row) for row in measured]
+                rows[name] = [point.row(task) for task, point in measured]
             file.write_text(json.dumps(rows, indent=1) + "\n")
     record = {"steps": STEPS, "limit": limit, "rows": list(rows_in(folder, limit))}
     results.save_results(output, results.machine(), record)

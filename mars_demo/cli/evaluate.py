@@ -2,8 +2,9 @@
 
 import argparse
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from mars_demo import tasks
 from mars_demo.cli import loading
@@ -11,8 +12,8 @@ from mars_demo.cli.output import check_writable
 from mars_demo.cli.request import add_decoding, alone
 from mars_demo.core.names import DTYPE
 from mars_demo.decoding.request import Request
-from mars_demo.evaluation import accuracy
-from mars_demo.evaluation.frontier import parse_taus
+from mars_demo.evaluation.frontier import Point, parse_taus
+from mars_demo.evaluation.sweep import evaluate
 from mars_demo.models.export import card
 from mars_demo.models.load import load_checkpoint
 
@@ -23,6 +24,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_decoding(parser, alone(), tau=False)
     parser.add_argument(
         "--tasks",
+        default="tasks",
         metavar="A,B",
         help="task names; tasks or skills for all (default: tasks)",
     )
@@ -33,34 +35,37 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     taus = parse_taus(arguments.taus)
-    names = tasks.named(arguments.tasks) if arguments.tasks else None
+    names = tasks.named(arguments.tasks)
     if arguments.output:
         check_writable(arguments.output)
     checkpoint = load_checkpoint(arguments.model, None, arguments.dtype, arguments.block_size)
     request = Request(arguments.mode, criterion=arguments.criterion, window=arguments.window)
     request = request.fitted(checkpoint)
     loading.say_raw(checkpoint)
-    rows = []
-    for row in accuracy.evaluate(checkpoint, request, taus, names, arguments.limit):
+    rows, points = [], []
+    for task, point in evaluate(checkpoint, request, taus, names, arguments.limit):
         if not rows:
             print(f"{'task':<20}{'τ':>6}{'n':>6}{'accuracy':>10}{'tokens/forward':>16}{'tokens/s':>10}")
-        rows.append(row)
-        print_row(row)
-    for tau in dict.fromkeys(row.tau for row in rows):
-        print_row(accuracy.average([row for row in rows if row.tau == tau]))
+        rows.append(point.row(task))
+        points.append(point)
+        print_row(rows[-1])
+    for setting in dict.fromkeys(point.setting for point in points):
+        same = [point for point in points if point.setting == setting]
+        outcomes = tuple(one for point in same for one in point.outcomes)
+        print_row(Point(setting, outcomes, sum(point.seconds for point in same)).row("average"))
     if arguments.output:
         record = {"model": checkpoint.name, "mode": request.mode, "criterion": request.criterion}
-        record |= {"rows": [asdict(row) for row in rows]}
+        record |= {"rows": rows}
         arguments.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         folder = arguments.output.parent
         if arguments.output.name == "results.json" and (folder / "recipe.json").exists():
             card.write_model_card(folder)
 
 
-def print_row(row) -> None:
-    tau = "-" if row.tau is None else f"{row.tau:g}"
+def print_row(row: Mapping[str, Any]) -> None:
+    tau = "-" if row["tau"] is None else f"{row['tau']:g}"
     print(
-        f"{row.task:<20}{tau:>6}{row.n:>6}{row.accuracy:>10.1%}{row.tokens_per_forward:>16.2f}"
-        f"{row.tokens / row.seconds:>10.0f}",
+        f"{row['task']:<20}{tau:>6}{row['n']:>6}{row['accuracy']:>10.1%}{row['tokens_per_forward']:>16.2f}"
+        f"{row['tokens'] / row['seconds']:>10.0f}",
         flush=True,
     )

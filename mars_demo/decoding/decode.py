@@ -1,6 +1,6 @@
 """Decoding of one prompt or conversation with one model, forward by forward."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib import import_module
 
@@ -138,3 +138,15 @@ def reader_of(answer: Answer, request: Request) -> Reader:
     if answer.matcher:
         return ConstrainedReader(request.acceptance, request.sampling, answer.matcher)
     return Reader(request.acceptance, request.sampling)
+
+
+def race(runs: Mapping[Hashable, Run]) -> Iterator[tuple[Hashable, Pass]]:
+    """Step the run whose clock is behind, until all have ended."""
+    racing = dict(runs)
+    while racing:
+        lane = min(racing, key=lambda name: racing[name].seconds)
+        step = next(racing[lane], None)
+        if step is not None:
+            yield lane, step
+        if racing[lane].stop:
+            del racing[lane]

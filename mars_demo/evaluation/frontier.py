@@ -115,6 +115,13 @@ class Point:
         tokens, forwards = zip(*((one.tokens, one.forwards) for one in self.outcomes))
         return bootstrap.interval(tokens, forwards)
 
+    def row(self, task: str) -> dict[str, Any]:
+        """Return the JSON form without the outcomes, with the name of their task."""
+        names = ("n", "accuracy", "tokens_per_forward", "seconds")
+        sums = {name: sum(getattr(one, name) for one in self.outcomes) for name in ("tokens", "forwards")}
+        row = {"task": task, "tau": self.setting.tau} | sums
+        return row | {name: getattr(self, name) for name in names}
+
     @property
     def wrong(self) -> list[Graded]:
         return [one for one in self.outcomes if one.right is False]

@@ -11,16 +11,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from mars_demo import tasks
 from mars_demo.core.acceptance import TAU
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.evaluation import accuracy, results
-from mars_demo.evaluation.task_sets import is_right
+from mars_demo.evaluation import results, task_sets
+from mars_demo.evaluation.frontier import Setting
+from mars_demo.evaluation.sweep import points
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import card
-from mars_demo.tasks import Example
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.stepwise import stepwise
 from mars_demo.training.trainer import MarsTrainer
@@ -114,26 +113,27 @@ def as_trained(checkpoint: Checkpoint, config: MarsConfig, name: str) -> Checkpo
     )
 
 
-def probe_examples(data: str, prompts: int) -> list[Example]:
-    """Return about `prompts` held-out examples of the tasks in `data`, equally many of each."""
+def probe_questions(data: str, prompts: int) -> list[task_sets.Question]:
+    """Return about `prompts` held-out questions of the tasks in `data`, equally many of each."""
     names = data.partition(":")[2].split(",") if ":" in data else PROBE_TASKS
-    return [example for name in names for example in tasks.held_out(name, prompts // len(names))]
+    return [question for name in names for question in task_sets.questions(name, prompts // len(names))]
 
 
 def _probe(grown: Checkpoint, data: str) -> dict[str, Any]:
-    graded = list(accuracy.answers(grown, probe_examples(data, PROBE_PROMPTS), Request(tau=TAU)))
-    average = accuracy.row("average", TAU, graded)
+    chosen = probe_questions(data, PROBE_PROMPTS)
+    request = Request(tau=TAU, max_new_tokens=task_sets.MAX_NEW_TOKENS)
+    *_, ([point], _) = points(grown, chosen, {Setting(grown.modes[0]): request})
     return {
-        "accuracy": average.accuracy,
-        "tokens_per_forward": average.tokens_per_forward,
+        "accuracy": point.accuracy,
+        "tokens_per_forward": point.tokens_per_forward,
         "prompts": [
             {
-                "prompt": example.prompt,
-                "text": run.text,
-                "right": is_right(example, run),
-                "tokens_per_forward": run.tokens_per_forward,
+                "prompt": one.prompt,
+                "text": outcome.text,
+                "right": outcome.right,
+                "tokens_per_forward": outcome.tokens / outcome.forwards,
             }
-            for example, run in graded
+            for one, outcome in zip(chosen, point.outcomes)
         ],
     }
 

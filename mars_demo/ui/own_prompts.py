@@ -17,17 +17,15 @@ from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
-from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Graded, Point, Setting
-from mars_demo.evaluation.sweep import grid, outcome
+from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Setting
+from mars_demo.evaluation.sweep import grid, points
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.ui.racing import decode_for_visitor, race
 
 NAME, TITLE = "own", "your prompts"
 MOST = 50  # prompts
 CRITERION = "probability"  # the paper's
 JUDGED = Setting("mars", CRITERION, TAU)  # the setting of the verdict
 MAX_NEW_TOKENS = Request.max_new_tokens  # as in the Race tab
-WARM_TOKENS = 2
 HELP = (
     f"At most {MOST}: one per line, or JSON lines with “prompt” and, to count right answers, “answer”, "
     "which must match exactly."
@@ -44,8 +42,9 @@ class Prompt(BaseModel):
     answer: fields.Text | None = None
 
     def grade(self, run: Run) -> bool | None:
-        """Return whether an answer is the reference answer, apart from space around it."""
-        return None if self.answer is None else run.text.strip() == self.answer.strip()
+        """Return whether an answer is the reference answer, apart from space around it, and ends."""
+        same = self.answer is not None and run.text.strip() == self.answer.strip()
+        return None if self.answer is None else same and run.stop == "eos"
 
 
 def parse(text: str) -> dict[int, Prompt]:
@@ -114,35 +113,18 @@ def own_verdict(frontier: Frontier) -> str:
 def races(checkpoint: Checkpoint, prompts: dict[int, Prompt]) -> Iterator[tuple[Frontier, str]]:
     """Race each prompt at every setting; yield the results of the prompts so far, and the progress.
 
+    As in a race, windows adapt to the costs of forwards.
+
     Raises:
         ValueError: if the checkpoint has no τ, or a prompt does not fit; the message names the line.
     """
     settings = grid(checkpoint, [CRITERION], TAUS[:3])
+    requests = {one: replace(one.request(MAX_NEW_TOKENS), adaptive=True) for one in settings}
     for line, one in prompts.items():
         with _named(line):
-            prepare(checkpoint, [user(one.prompt)], AR.request(MAX_NEW_TOKENS).fitted(checkpoint))
-    frontier = Frontier(checkpoint.name, NAME, TITLE, 1, results.machine(checkpoint), ())
-    message = "Measuring."
-    outcomes: dict[Setting, list[Graded]] = {setting: [] for setting in settings}
-    warm_up = next(iter(prompts.values())).prompt
-    for setting in settings:  # the first forwards are slower
-        yield frontier, message
-        decode_for_visitor(checkpoint, warm_up, setting.request(WARM_TOKENS)).finish()
-    for number, prompt in enumerate(prompts.values()):
-        requests = {setting: setting.request(MAX_NEW_TOKENS) for setting in settings}
-        runs = {
-            key: decode_for_visitor(checkpoint, prompt.prompt, request) for key, request in requests.items()
-        }
-        for _ in race(runs):
-            yield frontier, message
-        for setting, run in runs.items():
-            compared = outcome(number, prompt.grade(run), run, runs[AR])
-            outcomes[setting].append(replace(compared, seconds=run.seconds))
-        points = (
-            Point(setting, tuple(measured), sum(one.seconds for one in measured))
-            for setting, measured in outcomes.items()
-        )
-        raced = (*frontier.prompts, prompt.prompt)
-        frontier = replace(frontier, prompts=raced, points=tuple(points))
-        message = f"{len(raced)} of {len(prompts)} prompts."
-        yield frontier, message
+            prepare(checkpoint, [user(one.prompt)], requests[AR].fitted(checkpoint))
+    chosen = [*prompts.values()]
+    texts = tuple(one.prompt for one in chosen)
+    frontier = Frontier(checkpoint.name, NAME, TITLE, 1, results.machine(checkpoint), texts)
+    for done, message in points(checkpoint, chosen, requests):
+        yield replace(frontier, points=done), message

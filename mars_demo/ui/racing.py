@@ -16,7 +16,7 @@ from mars_demo.core.layout import causal
 from mars_demo.core.limits import LIMITS, refuse_long
 from mars_demo.core.modes import BASELINE, RACED
 from mars_demo.core.scheduler import SCHEDULER
-from mars_demo.core.trace import Pass, Run
+from mars_demo.core.trace import Run
 from mars_demo.decoding import decode as decoding
 from mars_demo.decoding.reading import Forward, Reader, compute
 from mars_demo.decoding.request import Request
@@ -80,18 +80,6 @@ def lanes(has: Sequence[str], chosen: Sequence[str]) -> list[str]:
     return [mode for mode in modes if mode in has] or [has[0]]
 
 
-def race(runs: Mapping[str, Run]) -> Iterator[tuple[str, Pass]]:
-    """Step the run whose clock is behind, until all have ended."""
-    racing = dict(runs)
-    while racing:
-        lane = min(racing, key=lambda name: racing[name].seconds)
-        step = next(racing[lane], None)
-        if step is not None:
-            yield lane, step
-        if racing[lane].stop:
-            del racing[lane]
-
-
 def record(
     runs: Mapping[str | None, Run],
     stopped: Callable[[], bool],
@@ -109,7 +97,7 @@ def record(
         for lane, run in runs.items():
             yield f"{run.first_line(lane)}\n"
         try:
-            for lane, step in race(runs):
+            for lane, step in decoding.race(runs):
                 yield f"{step.line(lane)}\n"
                 if step.stop:
                     yield f"{runs[lane].last_line(lane)}\n"

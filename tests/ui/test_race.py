@@ -13,12 +13,12 @@ from records import run as made
 
 from mars_demo.core.names import TINY
 from mars_demo.core.trace import Pass, Run, Slot
-from mars_demo.decoding.decode import decode
+from mars_demo.decoding.decode import decode, race
 from mars_demo.decoding.request import Request
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs, begin, end
 from mars_demo.ui.model_choice import mode_choices
-from mars_demo.ui.racing import growing, race, record
+from mars_demo.ui.racing import growing, record
 
 
 def run(ms: float, forwards: int) -> Run:

@@ -10,15 +10,17 @@ from itertools import product
 import pytest
 
 from mars_demo import tasks
+from mars_demo.cli import main
 from mars_demo.core.modes import MODES
 from mars_demo.core.trace import Pass, Run, Settings, Slot
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.evaluation import accuracy, bootstrap, frontier
-from mars_demo.evaluation.accuracy import evaluate
+from mars_demo.evaluation import bootstrap, frontier
+from mars_demo.evaluation import sweep as sweeps
 from mars_demo.evaluation.frontier import AR, Frontier, Graded, Point, Setting
-from mars_demo.evaluation.sweep import grid, sweep
+from mars_demo.evaluation.sweep import evaluate, grid, sweep
 from mars_demo.evaluation.task_sets import questions
+from mars_demo.ui import own_prompts
 
 LOSSLESS = Setting("lossless")
 CRITERIA, LOW = ("probability", "margin"), (0.3, 0.05)
@@ -52,6 +54,29 @@ def test_outcomes_equal_single_runs(mars_tiny, whole):
     lossy = whole.points[2]
     assert all(one.leaves is None for point in whole.points[:2] for one in point.outcomes)
     assert any(one.leaves is not None for one in lossy.outcomes) and lossy.wrong
+
+
+def test_the_command_the_tab_and_own_prompts_give_the_same_figures(mars_tiny, tmp_path):
+    """The command answers each prompt alone, the Frontier tab in batches; own prompts are raced."""
+    examples = tasks.held_out("units", LIMIT)
+    pasted = "\n".join(json.dumps({"prompt": one.prompt, "answer": one.answer}) for one in examples)
+    *_, (own, _) = own_prompts.races(mars_tiny, own_prompts.parse(pasted))
+    taus = [point.setting.tau for point in own.points[2:]]
+    *_, (batched, _) = sweep(mars_tiny, "units", LIMIT, [own_prompts.CRITERION], taus, size=4)
+    figures = [[point.accuracy, point.tokens_per_forward] for point in batched.points]
+    assert figures == [[point.accuracy, point.tokens_per_forward] for point in own.points]
+    alone, file = [], tmp_path / "rows.json"
+    for mode in ("ar", "lossless", "mars"):
+        command = f"evaluate --model mars-tiny --tasks units --limit {LIMIT} --mode {mode} --output {file}"
+        assert main([*command.split(), "--taus", ",".join(map(str, taus))]) == 0
+        rows = json.loads(file.read_text("utf-8"))["rows"]
+        alone += [[row["accuracy"], row["tokens_per_forward"]] for row in rows]
+    assert figures == alone and len({speed for _, speed in figures}) > 2
+
+
+def test_a_truncated_own_answer_is_wrong(mars_tiny):
+    prompt = own_prompts.Prompt(prompt="Hello", answer="Vienna.")
+    assert [prompt.grade(answered("Vienna.", stop)) for stop in ("eos", "length")] == [True, False]
 
 
 def test_the_grid_has_the_settings_of_a_mars_model(mars_tiny):
@@ -95,16 +120,18 @@ TAUS = (1.0, 0.5)
 
 @pytest.mark.parametrize("mode", [name for name, mode in MODES.items() if not mode.needs_draft])
 def test_only_modes_with_a_tau_are_swept(mars_tiny, monkeypatch, mode):
-    monkeypatch.setattr(accuracy, "MAX_NEW_TOKENS", 24)
+    monkeypatch.setattr(sweeps, "MAX_NEW_TOKENS", 24)
     is_mars = "mars" in MODES[mode].objectives
     checkpoint = mars_tiny if is_mars else replace(mars_tiny, objective=MODES[mode].objectives[0])
-    rows = list(evaluate(checkpoint, Request(mode), TAUS, ["units"], limit=1))
-    assert [row.tau for row in rows] == (list(TAUS) if MODES[mode].uses_tau else [None])
+    names, measured = zip(*evaluate(checkpoint, Request(mode), TAUS, ["units"], limit=1))
+    assert set(names) == {"units"}
+    taus = [point.setting.tau for point in measured]
+    assert taus == (list(TAUS) if MODES[mode].uses_tau else [None])
     [example] = tasks.held_out("units", 1)
-    for row in rows:
-        request = Request(mode, 0.95 if row.tau is None else row.tau, max_new_tokens=24)
+    for tau, point in zip(taus, measured):
+        request = Request(mode, 0.95 if tau is None else tau, max_new_tokens=24)
         run = decode(checkpoint, example.prompt, request).finish()
-        assert (row.tokens, row.forwards) == (run.tokens, run.forwards)
+        assert [(one.tokens, one.forwards) for one in point.outcomes] == [(run.tokens, run.forwards)]
 
 
 COUNT = 40

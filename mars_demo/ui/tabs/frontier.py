@@ -42,7 +42,7 @@ worse. Each point is one setting, with 95% intervals over prompts. **AR** writes
 on your text? Choose **your prompts**.
 """
 WAITS = "Waiting for a race or another run."
-LONGEST_ANSWER = f"answers end at {Request.max_new_tokens} tokens"
+RACED = f"Each prompt is raced alone in adaptive windows; answers end at {Request.max_new_tokens} tokens."
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
 FILE = "frontier.json"
 
@@ -142,8 +142,7 @@ def _measurement(
 def about(frontier: Frontier) -> str:
     """Return the source of a frontier that was measured here and, of own prompts, the verdict before it."""
     if frontier.tasks == own_prompts.NAME:
-        conditions = f"Each prompt is raced alone; {LONGEST_ANSWER}. {frontier.machine}."
-        return f"{own_prompts.own_verdict(frontier)} {conditions}"
+        return f"{own_prompts.own_verdict(frontier)} {RACED} {frontier.machine}."
     return f"Measured on this page on {described(frontier)}"
 
 
@@ -155,7 +154,7 @@ def _swept(
     shown, message = None, ""
     with closing(start(MODELS.load(model))) as steps:
         for frontier, message in steps:
-            yield None if frontier is shown else frontier, message
+            yield None if frontier == shown else frontier, message
             shown = frontier
             if knobs.stopped:
                 yield None, f"Stopped. {message}"

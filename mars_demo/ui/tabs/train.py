@@ -12,7 +12,7 @@ import gradio as gr
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.names import BASE, TINY
 from mars_demo.evaluation import trainings
-from mars_demo.evaluation.training_record import PROBE_PROMPTS, probe_examples
+from mars_demo.evaluation.training_record import PROBE_PROMPTS, probe_questions
 from mars_demo.evaluation.trainings import PRESETS, RECIPE
 from mars_demo.show.scripts import call
 from mars_demo.ui.controls import (
@@ -183,7 +183,7 @@ class Training:
 
 def to_the_race(session: Session):
     """Open the Race tab with the trained model, and with a held-out prompt of its task."""
-    prompt = probe_examples(session.data, PROBE_PROMPTS)[0].prompt
+    prompt = probe_questions(session.data, PROBE_PROMPTS)[0].prompt
     model = gr.Dropdown(choices=MODELS.choices(), value=session.trained)
     return gr.Tabs(selected="race"), model, prompt
 
