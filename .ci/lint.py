@@ -5,15 +5,19 @@
 prints a line per complaint and exits with 1 if there is one. Code is checked by ruff, behaviour by tests.
 """
 
+import contextlib
+import io
 import json
 import re
+import shlex
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import yaml
 
-from benchmarks import documents, our_tables
+from benchmarks import documents, our_tables, report
 from mars_demo.core.assets import read_json
 from mars_demo.evaluation import results
 
@@ -69,17 +73,28 @@ def _anchors(text: str) -> set[str]:
 
 
 def result_files() -> Iterator[str]:
-    """Result files name a command of this repository and its machine."""
+    """Results name their machine and commit and, if one makes them, a command that its parser accepts."""
     for path in results.FOLDER.glob("*.json"):
-        measured = json.loads(path.read_text("utf-8"))
-        command = measured.get("command", "")
-        module = re.match(r"python -m ((?:benchmarks|mars_demo)[\w.]*) ?", command)
-        place = ROOT / module[1].replace(".", "/") if module else None
-        here = place and any(one.exists() for one in (Path(f"{place}.py"), place / "__main__.py"))
-        if not here:
-            yield f"{path.name}: its command “{command}” is not one of this repository"
-        if "/tmp" in command or not measured.get("machine"):
-            yield f"{path.name}: it names a temporary folder, or no machine"
+        content = json.loads(path.read_text("utf-8"))
+        for record in content.get("sweeps", [content]):
+            if not (record.get("machine") and COMMIT.fullmatch(f"`{record.get('commit')}`")):
+                yield f"{path.name}: it names no machine, or no commit"
+            if "command" in record and (problem := rejected(record["command"] or "")):
+                yield f"{path.name}: {problem}"
+
+
+def rejected(command: str) -> str | None:
+    """Return what is wrong with the command of a benchmark; None if today's parser accepts it."""
+    parts = re.fullmatch(r"python -m benchmarks\.(\w+)(.*)", command)
+    if not parts or parts[1] not in benchmarks():
+        return f"the command “{command}” is not one of a benchmark"
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            report.parser(import_module(f"benchmarks.{parts[1]}")).parse_args(shlex.split(parts[2]))
+    except SystemExit:
+        return f"the command “{command}” is wrong: {said.getvalue().rpartition('error: ')[2].strip()}"
+    return f"the command “{command}” names a temporary folder" if "/tmp" in command else None
 
 
 def requirements() -> Iterator[str]:

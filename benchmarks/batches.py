@@ -25,6 +25,7 @@ from mars_demo.serving.batch_sequence import lossless_window
 from mars_demo.serving.decode_batch import decode_batch
 
 FILE = "batches.json"
+OPTIONS = {"model": "mars-tiny", "sizes": [1, 2, 4, 8, 16], "prompts": 48, "rounds": 3}
 MAX_NEW_TOKENS = 128
 CACHE_BLOCKS = (4, 8, 16, 32, 64, 128)
 GENERATE, BASELINE = "AR, transformers generate", "AR, continuous"
@@ -115,7 +116,7 @@ def measure(model: str, sizes: list[int], prompts: int, rounds: int, output: Pat
     for size in sizes:
         for name, timed in take_turns(methods(checkpoint, size), [held_out], rounds).items():
             rows.append({"method": name, "size": size} | timed.counts())
-    results.save_results(output, results.machine(checkpoint), {"prompts": len(held_out), "rows": rows})
+    report.save(output, results.machine(checkpoint), {"prompts": len(held_out), "rows": rows})
 
 
 def table(file: str | Path = FILE) -> str:
@@ -134,4 +135,4 @@ def table(file: str | Path = FILE) -> str:
 
 
 if __name__ == "__main__":
-    report.run(measure, table, FILE, model="mars-tiny", sizes=[1, 2, 4, 8, 16], prompts=48, rounds=3)
+    report.run()

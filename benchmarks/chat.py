@@ -29,6 +29,8 @@ from mars_demo.recipes import distillation
 from mars_demo.serving.decode_batch import decode_batch
 
 FILE = "chat.json"
+OPTIONS = {"model": "mars-smollm2-135m", "base": str, "held_out": str, "limit": 600, "every": 1}
+OPTIONS |= {"size": 16, "taus": [0.95, 0.8]}
 MAX_NEW_TOKENS = 192
 LOSSLESS = Setting("lossless")
 COMPARED = 64  # tokens of an answer; after the first difference, two answers have little in common
@@ -87,7 +89,7 @@ def measure(
     verifiable = questions(INSTRUCTIONS, MOST)[::every]
     record = {"prompts": len(prompts), "instructions": len(verifiable)}
     record["rows"] = list(rows(tuned, plain, prompts, verifiable, taus, size))
-    results.save_results(output, results.machine(tuned), record)
+    report.save(output, results.machine(tuned), record)
 
 
 def table(file: str | Path = FILE) -> str:
@@ -110,7 +112,4 @@ def table(file: str | Path = FILE) -> str:
 
 
 if __name__ == "__main__":
-    report.run(
-        measure, table, FILE,
-        model="mars-smollm2-135m", base=str, held_out=str, limit=600, every=1, size=16, taus=[0.95, 0.8],
-    )  # fmt: skip
+    report.run()

@@ -7,6 +7,7 @@ model those of its tasks, the chat model its skills.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import report
@@ -21,6 +22,7 @@ from mars_demo.models.load import load_checkpoint
 FILE = "frontier.json"
 SETS = {TINY: ("tasks", 480), CHAT: ("skills", 272)}  # with the most prompts
 SIZE = 32  # sequences of a batch; on two cores more are hardly faster
+OPTIONS = {"models": [*SETS], "limit": MOST, "taus": [*TAUS], "size": SIZE}
 LARGEST = 300_000  # characters of a sweep; a longer one leaves out wrong answers
 
 
@@ -43,20 +45,20 @@ def record(frontier: Frontier) -> dict:
 
 def measure(models: list[str], limit: int, taus: list[float], size: int, output: Path) -> None:
     """Sweep these models; sweeps of other models in `output` are kept."""
-    sweeps = []
+    sweeps, origin = [], report.provenance()  # before the first sweep changes a file of the repository
     if output.exists():
         written = json.loads(output.read_text("utf-8"))["sweeps"]
         sweeps = [one for one in written if one["model"] not in models]
     for name in models:
-        sweeps.append(record(measured(name, limit, size, taus)))
-        results.save_results(output, results.machine(), {"sweeps": sweeps})
+        frontier = measured(name, limit, size, taus)
+        sweeps.append(record(replace(frontier, **origin)))
+        report.write(output, {"sweeps": sweeps})
 
 
 def table(file: str | Path = FILE) -> str:
     """Return a table per model with AR, lossless, and every criterion at some τ."""
-    measured = results.read_results(file)
-    shown = [_table(each) for each in map(Frontier.read, measured["sweeps"])]
-    return "\n\n".join(shown) + report.source(measured)
+    sweeps = results.read_results(file)["sweeps"]
+    return "\n\n".join(_table(Frontier.read(sweep)) for sweep in sweeps)
 
 
 def _table(measured: Frontier) -> str:
@@ -68,11 +70,10 @@ def _table(measured: Frontier) -> str:
         if point.setting.tau in (None, 0.95)
         or (point.setting.criterion, point.setting.tau) == ("probability", lowest)
     ]
-    return (
-        f"`{measured.model}`, {measured.title}, {len(measured.prompts)} prompts in batches of "
-        f"{measured.size}, {measured.machine.split(', ')[1]}:\n\n{report.shown(rows)}"
-    )
+    prompts = f"{len(measured.prompts)} prompts in batches of {measured.size}"
+    title = f"`{measured.model}`, {measured.title}, {prompts}:"
+    return f"{title}\n\n{report.shown(rows)}{report.source(vars(measured))}"
 
 
 if __name__ == "__main__":
-    report.run(measure, table, FILE, models=[*SETS], limit=MOST, taus=[*TAUS], size=SIZE)
+    report.run()

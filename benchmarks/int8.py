@@ -23,6 +23,7 @@ from mars_demo.models.load import load_checkpoint
 from mars_demo.models.precision import integer_kernel
 
 FILE = "int8.json"
+OPTIONS = {"model": "mars-smollm2-135m", "prompts": 136, "max_new_tokens": 160}
 
 
 @torch.inference_mode()
@@ -49,7 +50,7 @@ def measure(model: str, prompts: int, max_new_tokens: int, output: Path) -> None
         "divergence": divergence.mean().item(),
         "agreement": agreed.float().mean().item(),
     }
-    results.save_results(output, results.machine(quantized), record)
+    report.save(output, results.machine(quantized), record)
 
 
 def table(file: str | Path = FILE) -> str:
@@ -64,4 +65,4 @@ def table(file: str | Path = FILE) -> str:
 
 
 if __name__ == "__main__":
-    report.run(measure, table, FILE, model="mars-smollm2-135m", prompts=136, max_new_tokens=160)
+    report.run()

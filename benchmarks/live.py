@@ -24,11 +24,13 @@ from mars_demo.core.assets import read_json
 from mars_demo.core.names import CHAT
 from mars_demo.core.trace import Run
 from mars_demo.evaluation import results
+from mars_demo.models.device import processor
 from mars_demo.models.load import load_checkpoint
 from mars_demo.static import live
 from mars_demo.static.onnx_model import DESCRIPTION
 
 FILE = "live.json"
+OPTIONS = {"rounds": 5, "max_new_tokens": 256}
 PROMPTS = {CHAT: 4}  # of a slow model; otherwise all
 METHODS = {  # mode, τ, and whether windows are adaptive, as on the page
     "ar": ("ar", 1.0, False),
@@ -117,7 +119,7 @@ def measure(rounds: int, max_new_tokens: int, output: Path) -> None:
         "threads": min(os.cpu_count(), 4),
         "rows": rows,
     }
-    results.save_results(output, results.processor(), record)
+    report.save(output, processor(), record)
 
 
 def of_model(browser: Browser, files: Path, model: str, rounds: int, max_new_tokens: int) -> list[dict]:
@@ -192,4 +194,4 @@ def table(file: str | Path = FILE) -> str:
 
 
 if __name__ == "__main__":
-    report.run(measure, table, FILE, rounds=5, max_new_tokens=256)
+    report.run()

@@ -27,18 +27,24 @@ def content() -> dict[str, Any]:
     tables = dict(OURS["tables"])
     for number, table in PAPER["tables"].items():
         if ours := table.get("ours"):
-            record = results.read_results(ours["file"])
+            record = read(ours["file"])
             rows = [*ROWS[ours["file"]](record, **ours)]
             source = PAPER["our_sources"][ours["file"]]
             source = source.format(origin=results.origin(record), **record | rows[0])
             tables[number] = {"source": source, "rows": formatted(rows, ours["columns"])}
     curves: dict[str, list] = {name: [] for name in CURVES.values()}
-    for row in swept(results.read_results(frontier.FILE)):
+    for row in swept(read(frontier.FILE)):
         if row["task"] in CURVES:
             point = [row["tau"], round(row["accuracy"] / 100, 4), round(row["tokens_per_forward"], 4)]
             curves[CURVES[row["task"]]].append(point)
     speeds = {file: speed.lesson(file) for file in (speed.FILE, speed.CHAT_FILE)}
     return {"tables": tables, "curves": curves, "speeds": speeds}
+
+
+def read(file: str) -> dict[str, Any]:
+    """Return the content of a results file, or its sweep of `mars-tiny`."""
+    record = results.read_results(file)
+    return next((one for one in record.get("sweeps", ()) if one["model"] == TINY), record)
 
 
 def trained(record: Mapping, methods: list[tuple[str, str]], **_: Any) -> Iterator[dict]:
@@ -60,7 +66,7 @@ def trained(record: Mapping, methods: list[tuple[str, str]], **_: Any) -> Iterat
 
 def swept(record: Mapping, **_: Any) -> Iterator[dict]:
     """Yield a row of `mars-tiny` per τ and task, the average first; AR stands for τ = 1."""
-    for point in Frontier.read(next(one for one in record["sweeps"] if one["model"] == TINY)).points:
+    for point in Frontier.read(record).points:
         if point.setting != AR and point.setting.criterion != "probability":
             continue
         by_task = {

@@ -27,6 +27,7 @@ from mars_demo.training.config import MarsConfig
 from mars_demo.training.trainer import MarsTrainer
 
 FILE = "paper.json"
+OPTIONS = {"folder": str, "seeds": [1, 2, 3], "limit": 20}
 STEPS = 300
 _MARS = STAGES["mars-tiny"] | {"objective": "mars", "max_steps": STEPS}
 _AR = _MARS | {"objective": "ar"}
@@ -80,7 +81,7 @@ def measure(folder: str, seeds: list[int], limit: int, output: Path) -> None:
                 rows[name] = [point.row(task) for task, point in measured]
             file.write_text(json.dumps(rows, indent=1) + "\n")
     record = {"steps": STEPS, "limit": limit, "rows": list(rows_in(folder, limit))}
-    results.save_results(output, results.machine(), record)
+    report.save(output, results.machine(), record)
 
 
 def rows_in(folder: str, limit: int) -> Iterator[dict]:
@@ -127,4 +128,4 @@ def table(file: str | Path = FILE) -> str:
 
 
 if __name__ == "__main__":
-    report.run(measure, table, FILE, folder=str, seeds=[1, 2, 3], limit=20)
+    report.run()

@@ -1,13 +1,19 @@
 """The command line and the tables of the benchmarks.
 
-A benchmark is one module: `measure()` writes a file to assets/results/ with the command, the machine and
-the sample size, and `table()` renders it as Markdown.
+A benchmark is one module: `measure()`, with the `OPTIONS` of the command line, writes `FILE` to
+assets/results/ with the command, its commit, the machine and the sample size, and `table()` renders it as
+Markdown.
 """
 
 import argparse
+import json
+import shlex
+import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import median
+from types import ModuleType
 
 from pandas import DataFrame
 
@@ -15,15 +21,17 @@ from mars_demo.core.markdown import table as markdown
 from mars_demo.evaluation import results
 
 
-def run(measure: Callable[..., None], table: Callable[..., str], file: str, **options) -> None:
-    """Run `measure` with options of the command line, and print the table of its results file.
+def parser(benchmark: ModuleType) -> argparse.ArgumentParser:
+    """Return the parser of a benchmark's options.
 
-    options: the default of each option; a type if the option is required, a list if it takes several.
+    Its `OPTIONS` has the default of each; a type if the option is required, a list if it takes several.
     """
     parser = argparse.ArgumentParser(
-        description=sys.modules["__main__"].__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=benchmark.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    for name, default in (options | {"output": results.FOLDER / file}).items():
+    for name, default in (benchmark.OPTIONS | {"output": results.FOLDER / benchmark.FILE}).items():
         flag = f"--{name.replace('_', '-')}"
         if isinstance(default, bool):
             parser.add_argument(flag, action="store_true")
@@ -33,9 +41,34 @@ def run(measure: Callable[..., None], table: Callable[..., str], file: str, **op
             parser.add_argument(flag, type=type(default[0]), nargs="+", default=default)
         else:
             parser.add_argument(flag, type=type(default), default=default)
-    arguments = parser.parse_args()
-    measure(**vars(arguments))
-    print(table(arguments.output.resolve()))
+    return parser
+
+
+def run() -> None:
+    """Run the benchmark that is the program, and print the table of its results file."""
+    benchmark = sys.modules["__main__"]
+    arguments = parser(benchmark).parse_args()
+    benchmark.measure(**vars(arguments))
+    print(benchmark.table(arguments.output.resolve()))
+
+
+def provenance() -> dict[str, str]:
+    """Return the running command and the commit of its code, which must not have been changed."""
+    program = getattr(sys.modules["__main__"].__spec__, "name", Path(sys.argv[0]).stem)
+    command = shlex.join(["python", "-m", program, *sys.argv[1:]])
+    describe = ["git", "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
+    done = subprocess.run(describe, cwd=results.FOLDER, capture_output=True, text=True, check=True)
+    return {"command": command, "commit": done.stdout.strip()}
+
+
+def save(path: Path, machine: str, content: Mapping) -> None:
+    """Write a results file: the running command, its commit, the machine, and the measurements."""
+    write(path, provenance() | {"machine": machine} | content)
+
+
+def write(path: Path, record: Mapping) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def shown(rows: Sequence[dict]) -> str:
@@ -44,7 +77,7 @@ def shown(rows: Sequence[dict]) -> str:
 
 
 def source(measured: dict, *more: str) -> str:
-    """Return the line below a table: the command, the machine and more."""
+    """Return the line below a table: the command, the commit, the machine and more."""
     return f"\n\n<sub>{' · '.join([results.origin(measured), measured['machine'], *more])}</sub>"
 
 

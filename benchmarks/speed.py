@@ -37,6 +37,7 @@ from mars_demo.models.export import q8_0
 from mars_demo.models.load import load_checkpoint
 
 FILE, CHAT_FILE = "speed.json", "llama-cpp.json"
+OPTIONS = {"model": TINY, "prompts": 0, "rounds": 3, "max_new_tokens": MAX_NEW_TOKENS}
 PROMPTS = {TINY: 480, CHAT: 136}  # as many as the table of `benchmarks.frontier` has
 MOST_POSITIONS = 17  # of the forwards whose costs are written: nine tokens or drafts, and eight masks
 LEAST = 5  # forwards of a cost
@@ -127,7 +128,7 @@ def measure(model: str, prompts: int, rounds: int, max_new_tokens: int, output: 
     record = {"model": checkpoint.name, "tasks": TITLES[kind], "prompts": len(ar)}
     record |= {"library": llama.version} if llama else {}
     record |= {"max_new_tokens": max_new_tokens, "costs": costs(timed), "rows": rows}
-    results.save_results(output, results.machine(checkpoint), record)
+    report.save(output, results.machine(checkpoint), record)
 
 
 def counted(checkpoint: Checkpoint, question: Question, answer: Run | list[int]) -> dict[str, Any]:
@@ -217,4 +218,4 @@ def table(file: str | Path = FILE) -> str:
 
 
 if __name__ == "__main__":
-    report.run(measure, table, FILE, model=TINY, prompts=0, rounds=3, max_new_tokens=MAX_NEW_TOKENS)
+    report.run()

@@ -27,6 +27,7 @@ from mars_demo.recipes import distillation
 from mars_demo.serving import vllm_server
 
 FILE = "vllm-serving.json"
+OPTIONS = {"python": str, "model": "mars-smollm2-135m"}
 CONCURRENCY = {1: 6, 4: 8, 8: 16, 16: 16, 32: 32}  # requests at once, and in all
 MAX_NEW_TOKENS = 96
 HELD_OUT = str(ASSETS / "mars-smollm2-135m" / "held-out.jsonl")
@@ -152,7 +153,7 @@ def measure(python: str, model: str, output: Path) -> None:
         row(title, at_once, [*METHODS][number], own, measured[title, at_once, 0])
         for (title, at_once, number), own in measured.items()
     ]
-    results.save_results(output, f"{model}, bfloat16, {results.machine()}", size | {"rows": rows})
+    report.save(output, f"{model}, bfloat16, {results.machine()}", size | {"rows": rows})
 
 
 def row(title: str, at_once: int, method: str, own: dict, ar: dict) -> dict:
@@ -194,4 +195,4 @@ def table(file: str | Path = FILE) -> str:
 
 
 if __name__ == "__main__":
-    report.run(measure, table, FILE, python=str, model="mars-smollm2-135m")
+    report.run()

@@ -143,6 +143,8 @@ class Frontier:
     machine: str
     prompts: tuple[str, ...]
     points: tuple[Point, ...] = ()
+    command: str | None = None  # of a recorded sweep, if there still is one that makes it
+    commit: str | None = None  # the code that measured a recorded sweep
 
     def find(self, setting: Setting) -> Point | None:
         return next((point for point in self.points if point.setting == setting), None)

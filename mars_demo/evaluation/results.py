@@ -1,10 +1,7 @@
-"""Results files in assets/results: writing and reading the measurements of benchmarks."""
+"""Results files in assets/results: reading the measurements of benchmarks."""
 
 import json
-import shlex
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 import torch
 
@@ -15,22 +12,12 @@ from mars_demo.models.device import gpu_name, processor
 FOLDER = ASSETS / "results"
 
 
-def save_results(path: Path, machine: str, content: Mapping) -> None:
-    """Write a results file: the running command, the machine, and the measurements."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    record = {"command": command(), "machine": machine} | content
-    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def command() -> str:
-    """Return the command line of this process, as a user would type it."""
-    module = getattr(sys.modules["__main__"].__spec__, "name", Path(sys.argv[0]).stem)
-    return shlex.join(["python", "-m", module.removesuffix(".__main__"), *sys.argv[1:]])
-
-
 def origin(measured: Mapping) -> str:
-    """Return the command of a results file as Markdown."""
-    return f"`{measured['command']}`"
+    """Return the command and the commit of measurements as Markdown."""
+    commit = f"`{measured['commit']}`"
+    if command := measured.get("command"):
+        return f"`{command}` at {commit}"
+    return f"rows of {commit}, which no command of today makes"
 
 
 def machine(checkpoint: Checkpoint | None = None) -> str:

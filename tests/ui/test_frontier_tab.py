@@ -55,7 +55,7 @@ def pick(page: Page, setting: Setting) -> None:
 @pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.full)])
 def test_recorded_points_appear_at_once_and_a_prompt_is_raced(open_tab, mars_tiny, width):
     page = open_tab(viewport={"width": width, "height": 844})
-    for fact in (RECORDED["command"], SWEPT.machine):
+    for fact in (SWEPT.command, SWEPT.commit, SWEPT.machine):
         expect(page.locator("#frontier-about")).to_contain_text(fact)
     for index, point in enumerate(SWEPT.points[:6]):
         expect(cells(rows(page).nth(index))).to_have_text(list(SWEPT.texts(point).values()))
@@ -106,7 +106,7 @@ def test_a_sweep_draws_its_points(open_tab):
     set_slider(page, "frontier-limit", 8)
     page.locator("#frontier-taus textarea, #frontier-taus input").fill("0.9, 0.5")
     page.locator("#frontier-run").click()
-    expect(page.locator("#frontier-about")).not_to_contain_text(RECORDED["command"])
+    expect(page.locator("#frontier-about")).not_to_contain_text(SWEPT.command)
     expect(chosen(page, "point")).to_have_value("")
     expect(page.locator("#frontier-said")).to_contain_text(re.compile(r"Measured\D+\b4 of 4\b.*\b8 of 8\b"))
     expect(points(page)).to_have_count(4)

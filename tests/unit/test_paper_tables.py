@@ -1,16 +1,24 @@
 """The tables of the paper, and the project's tables from its result files."""
 
+import importlib.util
 import json
 import re
+import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import our_tables
+from benchmarks import our_tables, report
 from mars_demo import tasks
 from mars_demo.evaluation import paper_tables, results
 from mars_demo.evaluation.frontier import AR, Frontier, Setting
+
+ROOT = Path(__file__).parents[2]
+_spec = importlib.util.spec_from_file_location("lint", ROOT / ".ci" / "lint.py")
+lint = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(lint)
 
 
 def test_methods_are_averaged_over_seeds():
@@ -63,11 +71,31 @@ def test_the_curves_of_tau_agree_with_the_tables():
             assert table.loc[task, f"τ = {tau:g}"] == f"{100 * accuracy:.1f}, {speed:.2f}"
 
 
-def test_a_result_file_names_its_command_and_its_machine(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("int8 --prompts 4", None),
+        ("int8 --prompts 4 && python -m benchmarks.int8", "&&"),
+        ("int8 --prompt 4", "--prompt"),
+        ("int8 --prompts all", "all"),
+        ("frontier --fresh --models mars-tiny", "--fresh"),
+        ("paper --seeds 1 2", "--folder"),
+        ("gone", "benchmarks.gone"),
+        ("int8 --output /tmp/it.json", "temporary"),
+    ],
+)
+def test_commands_of_result_files_are_checked_by_their_parser(command, problem):
+    complaint = lint.rejected(f"python -m benchmarks.{command}")
+    assert problem in complaint if problem else complaint is None
+
+
+def test_a_result_file_names_its_command_its_commit_and_its_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["measuring.py", "--name", "two words"])
-    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="measuring.__main__"))
-    results.save_results(tmp_path / "results" / "it.json", "a machine", {"rows": [1]})
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="benchmarks.measuring"))
+    report.save(tmp_path / "results" / "it.json", "a machine", {"rows": [1]})
     saved = json.loads((tmp_path / "results" / "it.json").read_text())
-    command = "python -m measuring --name 'two words'"
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    assert head.stdout.startswith(saved.pop("commit").removesuffix("-dirty"))
+    command = "python -m benchmarks.measuring --name 'two words'"
     assert saved == {"command": command, "machine": "a machine", "rows": [1]}
     assert re.match(r"\d+ CPU threads?, ", results.machine())

@@ -81,7 +81,7 @@ def recorded_frontier(model: str, tasks: str) -> tuple[Frontier, gr.Dropdown, st
     frontiers = _recorded(model)
     frontier = frontiers.get(tasks) or Frontier(model, tasks, PROMPTS[tasks], ROWS, "", ())
     if frontier.points:
-        about = f"Recorded on {described(frontier)} Source: {results.origin(results.read_results(FILE))}"
+        about = f"Recorded on {described(frontier)} Source: {results.origin(vars(frontier))}"
     elif tasks == own_prompts.NAME:
         about = "Paste your prompts and press “Measure here”."
     else:
