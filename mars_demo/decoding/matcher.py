@@ -15,7 +15,9 @@ from transformers import PreTrainedTokenizerBase
 from mars_demo.core.grammar import KINDS, Grammar
 from mars_demo.models.checkpoint import Checkpoint
 
-WHITESPACE = r"[ \n]{1,40}"  # of JSON; unlimited space is where small models run away
+# The white space of JSON: limited, since small models run away in it, and as they have learned it after a
+# name, where more tokens follow then.
+SPACE = {"whitespace_pattern": r"[ \n]{1,40}", "key_separator": ": "}
 ERROR, LONGEST_REASON = "error: ", 200  # of the library: before the reason of an error, and its characters
 # Classes of patterns, which the library would read as those of Unicode.
 ASCII = {r"\d": "[0-9]", r"\D": "[^0-9]", r"\w": "[0-9A-Za-z_]", r"\W": "[^0-9A-Za-z_]"}
@@ -44,12 +46,12 @@ class Matcher:
 
     def mask(self, logits: Tensor) -> Tensor:
         """Return logits [vocabulary] on a CPU with -∞ for the tokens that the grammar does not allow."""
-        bits = np.unpackbits(np.frombuffer(self._matcher.compute_bitmask(), np.uint8), bitorder="little")
-        allowed = torch.zeros(len(logits), dtype=torch.bool)
-        count = min(len(logits), len(bits))
-        allowed[:count] = torch.from_numpy(bits[:count].astype(bool))
+        bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
         self._check()
-        return logits.masked_fill(~allowed, -torch.inf)
+        allowed = np.unpackbits(bits, count=len(logits), bitorder="little").view(
+            bool
+        )  # NumPy has no threads
+        return torch.from_numpy(np.where(allowed, logits.numpy(), np.float32(-np.inf)))
 
     def advance(self, token: int) -> bool:
         """Take the next token; return whether the grammar allows it, without which nothing changes."""
@@ -126,7 +128,7 @@ def _source(grammar: Grammar) -> str:
     if grammar.kind == "lark":
         return LLMatcher.grammar_from_lark(grammar.text)
     if grammar.kind == "json":
-        space = {"whitespace_flexible": False} if grammar.compact else {"whitespace_pattern": WHITESPACE}
+        space = {"whitespace_flexible": False} if grammar.compact else SPACE
         return LLMatcher.grammar_from_json_schema(grammar.text, overrides=space)
     pattern = re.sub(r"\\.", lambda escape: ASCII.get(escape[0], escape[0]), grammar.text)
     if grammar.kind == "choice":

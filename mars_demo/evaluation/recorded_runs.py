@@ -5,6 +5,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from mars_demo.core.grammar import Grammar
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.pace import measured
@@ -25,10 +26,11 @@ def record_run(entry: dict[str, Any]) -> str:
     checkpoint = measured(load_checkpoint(entry["model"]))
     longest = entry.get("max_new_tokens", Request.max_new_tokens)
     adaptive = entry.get("adaptive", False)
+    grammar = Grammar(**entry["grammar"]) if "grammar" in entry else None
 
     def run(mode: str) -> Run:
         tau = entry["tau"][0][1]
-        request = Request(mode, lambda: tau, max_new_tokens=longest, adaptive=adaptive)
+        request = Request(mode, lambda: tau, max_new_tokens=longest, adaptive=adaptive, grammar=grammar)
         run = decode(checkpoint, entry["prompt"], request)
         while not run.stop:
             tau = [tau for first, tau in entry["tau"] if first <= run.forwards + 1][-1]
