@@ -130,11 +130,13 @@ class Settings:
 class Run:
     """A running or finished answer. Each step of its iteration runs a forward and yields its `Pass`.
 
+    `run.turns()` also yields None after each chunk of a long prompt, when a caller can stop the run.
+
     `run.close()` stops it and frees its resources. `commits` is the number of forwards that only put a
     block into the block-level cache and accepted no token.
     """
 
-    def __init__(self, settings: Settings, source: Iterable[Pass] = ()):
+    def __init__(self, settings: Settings, source: Iterable[Pass | None] = ()):
         self.settings = settings
         self.passes: list[Pass] = []
         self.stop: str | None = None
@@ -145,13 +147,15 @@ class Run:
         return self
 
     def __next__(self) -> Pass:
-        try:
-            step = next(self._source)
-        except StopIteration:
-            self.close()
-            raise
-        self.add(step)
-        return step
+        return next(filter(None, self.turns()))
+
+    def turns(self) -> Iterator[Pass | None]:
+        """Continue the answer turn by turn: yield passes, and None after a chunk of the prompt."""
+        for step in self._source:
+            if step:
+                self.add(step)
+            yield step
+        self.close()
 
     def add(self, step: Pass) -> None:
         """Record a pass that was computed elsewhere, such as in a batch."""

@@ -1,5 +1,6 @@
 """Decoding of one prompt or conversation with one model, forward by forward."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib import import_module
@@ -10,6 +11,7 @@ from mars_demo.core.trace import Pass, Run, Settings
 from mars_demo.decoding.answer import Answer, Strategy
 from mars_demo.decoding.constrained import ConstrainedReader
 from mars_demo.decoding.matcher import Matcher
+from mars_demo.decoding.prefill import prefill
 from mars_demo.decoding.reading import Reader, compute
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt, encode_raw
@@ -115,13 +117,19 @@ def encoded(checkpoint: Checkpoint, messages: Sequence[Message], raw: bool) -> l
     return encode_prompt(checkpoint.tokenizer, messages)
 
 
-def drive(engine: Engine, answer: Answer, strategy: Strategy, request: Request) -> Iterator[Pass]:
+def drive(engine: Engine, answer: Answer, strategy: Strategy, request: Request) -> Iterator[Pass | None]:
     """Run the strategy of an answer on one engine, with one turn per forward, and yield its passes.
 
     The time of a pass excludes the wait for its turn. On a CPU, where forwards are synchronous, a pass also
-    records the time of the model and the time of reading its logits.
+    records the time of the model and the time of reading its logits. The chunks of a long prompt count as
+    part of the first pass; None is yielded after each of them.
     """
     read = reader_of(answer, request)
+    chunks: Counter[str] = Counter()
+    for costs in prefill(engine, answer.prompt_ids):
+        answer.cached = engine.length
+        chunks.update(costs)
+        yield None
     while True:
         with SCHEDULER.turn():
             forward = next(strategy, None)  # starts the clock
@@ -131,7 +139,9 @@ def drive(engine: Engine, answer: Answer, strategy: Strategy, request: Request) 
             outcome = strategy.send(readings)
             engine.commit(outcome.keep)
             answer.cached = engine.length
-        yield replace(outcome.step, **times)
+        step = replace(outcome.step, **times)
+        yield replace(step, **{name: getattr(step, name) + cost for name, cost in chunks.items()})
+        chunks.clear()
 
 
 def reader_of(answer: Answer, request: Request) -> Reader:
@@ -140,13 +150,11 @@ def reader_of(answer: Answer, request: Request) -> Reader:
     return Reader(request.acceptance, request.sampling)
 
 
-def race(runs: Mapping[Hashable, Run]) -> Iterator[tuple[Hashable, Pass]]:
-    """Step the run whose clock is behind, until all have ended."""
-    racing = dict(runs)
+def race(runs: Mapping[Hashable, Run]) -> Iterator[tuple[Hashable, Pass | None]]:
+    """Step the run whose clock is behind, until all have ended; None is a chunk of a long prompt."""
+    racing = {lane: run.turns() for lane, run in runs.items()}
     while racing:
-        lane = min(racing, key=lambda name: racing[name].seconds)
-        step = next(racing[lane], None)
-        if step is not None:
-            yield lane, step
-        if racing[lane].stop:
+        lane = min(racing, key=lambda name: runs[name].seconds)
+        yield lane, next(racing[lane], None)
+        if runs[lane].stop:
             del racing[lane]

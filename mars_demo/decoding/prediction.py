@@ -8,6 +8,7 @@ from mars_demo.core.layout import causal
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import encoded
+from mars_demo.decoding.prefill import prefill
 from mars_demo.decoding.reading import ALTERNATIVES, most_probable
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.runtime.engine import Engine
@@ -39,8 +40,12 @@ def predict(checkpoint: Checkpoint, run: Run, at: int) -> Prediction:
         raise ValueError(
             f"{checkpoint.name} can read at most {checkpoint.context - 1} tokens, not {len(ids)}."
         )
+    engine = Engine(checkpoint.decoder)
+    for _ in prefill(engine, ids):
+        pass
     with SCHEDULER.turn():
-        logits = Engine(checkpoint.decoder).forward(causal(ids), len(ids) - 1)
+        rest = causal(ids[engine.length :], engine.length)
+        logits = engine.forward(rest, rest.ids.shape[1] - 1)
         p = logits.softmax(-1)[0].cpu()
     best = most_probable(p[None], min(ALTERNATIVES, len(p)))[0].tolist()
     token = p[answer[at]]

@@ -98,9 +98,10 @@ class Endpoint:
     async def _passes(self, run: Run, request: Request) -> AsyncIterator[Pass]:
         """Yield the passes of a run, each computed in a thread; stop it when its client leaves."""
         try:
-            async for step in iterate_in_threadpool(run):
-                yield step
-                if step.stop or self.is_closing or await request.is_disconnected():
+            async for step in iterate_in_threadpool(run.turns()):
+                if step:
+                    yield step
+                if run.stop or self.is_closing or await request.is_disconnected():
                     break
         except Exception as error:
             raise _failure(error) from None

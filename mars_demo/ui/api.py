@@ -64,8 +64,8 @@ def _answered(model: str | None, prompt: str, request: Request, trace: bool, kno
         yield from streamed({None: run}, knobs)
         return
     with closing(run):
-        steps = takewhile(lambda _: not knobs.stopped, run)
-        yield from growing(step.text for step in steps)
+        steps = takewhile(lambda _: not knobs.stopped, run.turns())
+        yield from growing(step.text if step else "" for step in steps)
 
 
 # Values are checked by the signatures, and Gradio documents the API with the help of a request.

@@ -98,10 +98,11 @@ def record(
             yield f"{run.first_line(lane)}\n"
         try:
             for lane, step in decoding.race(runs):
-                yield f"{step.line(lane)}\n"
-                if step.stop:
-                    yield f"{runs[lane].last_line(lane)}\n"
-                pause(step.ms)
+                if step:
+                    yield f"{step.line(lane)}\n"
+                    if step.stop:
+                        yield f"{runs[lane].last_line(lane)}\n"
+                    pause(step.ms)
                 if stopped():
                     break
         except Exception as error:  # noqa: BLE001  raised again below, after the record's last lines

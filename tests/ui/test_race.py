@@ -13,6 +13,7 @@ from records import run as made
 
 from mars_demo.core.names import TINY
 from mars_demo.core.trace import Pass, Run, Slot
+from mars_demo.decoding import prefill
 from mars_demo.decoding.decode import decode, race
 from mars_demo.decoding.request import Request
 from mars_demo.ui.hosting.registry import MODELS
@@ -57,6 +58,16 @@ def test_stopping_closes_both_runs_and_their_records():
     list(islice(left, 5))
     left.close()  # as if the visitor leaves
     assert [single.stop for single in runs.values()] == ["stopped", "stopped"]
+
+
+def test_a_race_stops_between_the_chunks_of_a_prompt(mars_tiny, monkeypatch):
+    monkeypatch.setattr(prefill, "CHUNK", 4)
+    runs = {
+        mode: decode(mars_tiny, "Name the capital of Latvia.", Request(mode)) for mode in ("ar", "mars")
+    }
+    lines = records(record(runs, lambda: True))
+    assert [line["stop"] for line in lines if line.get("done")] == ["stopped", "stopped"]
+    assert not any("pass" in line for line in lines)
 
 
 def test_a_run_that_fails_ends_the_record_of_both():

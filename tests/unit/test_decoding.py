@@ -3,6 +3,7 @@
 import gc
 import itertools
 import random
+import time
 import weakref
 from dataclasses import replace
 
@@ -10,12 +11,13 @@ import pytest
 import torch
 import without_cache
 from draft_models import trained_for, truncated
-from greedy import check_tokens, generate
+from greedy import check_same_passes, check_tokens, generate
 from random_models import ARCHITECTURES, random_model
 
 from mars_demo import tasks
 from mars_demo.core.modes import MODES
 from mars_demo.core.trace import Run
+from mars_demo.decoding import prefill
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.prompt_lookup import continued, earlier
@@ -422,3 +424,63 @@ def test_a_model_with_broken_weights_ends_the_run_with_a_sentence(tokenizer, mod
     with pytest.raises(ValueError, match="not numbers.*float32"):
         run.finish()
     assert not run.passes
+
+
+# --------------------------------------------------------------------------------------- long prompts
+
+LONG = " ".join(str(number) for number in range(330))
+
+
+@pytest.fixture(scope="module")
+def roomy(tokenizer):
+    return wrap("roomy", random_model("qwen3", tokenizer, context=1400), tokenizer)
+
+
+@pytest.fixture
+def sizes(roomy):
+    """Yield the positions of the forwards so far."""
+    counted = []
+
+    def count(module, inputs, named):
+        counted.append(named["input_ids"].shape[1])
+
+    hook = roomy.model.base_model.register_forward_pre_hook(count, with_kwargs=True)
+    yield counted
+    hook.remove()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_long_prompt_is_computed_in_chunks_and_the_record_does_not_show_it(
+    roomy, sizes, mode, monkeypatch
+):
+    checkpoint, settings = trained_for(roomy, mode), required(roomy, mode)
+    request = Request(tau=0.2, max_new_tokens=12, **settings)
+    run = decode(checkpoint, LONG, request).finish()
+    largest = max(sizes)
+    monkeypatch.setattr(prefill, "CHUNK", 10**6)
+    whole = decode(checkpoint, LONG, request).finish()
+    assert largest < 300 < whole.settings.prompt_tokens <= max(sizes)
+    check_same_passes(run, whole)
+    assert [step.positions for step in run.passes] == [step.positions for step in whole.passes]
+    assert run.forwards == whole.forwards
+    assert replace(run.settings, run="") == replace(whole.settings, run="")
+    if mode == "ar":
+        check_tokens(roomy, run, generate(roomy, LONG, 12))
+
+
+def test_the_time_to_the_first_token_includes_all_chunks(roomy, sizes, monkeypatch):
+    """Let the clock count forwards."""
+    monkeypatch.setattr(time, "perf_counter", lambda: len(sizes))
+    run = decode(roomy, LONG, Request("ar", max_new_tokens=3)).finish()
+    chunks = len(sizes) - run.forwards
+    assert chunks > 1
+    times = [(step.ms, step.model_ms, step.read_ms) for step in run.passes]
+    assert times == [(1000 * (chunks + 1), 1000 * (chunks + 1), 0), (1000, 1000, 0), (1000, 1000, 0)]
+
+
+def test_a_run_pauses_between_the_chunks_of_its_prompt(roomy, sizes):
+    request = Request("mars", 0.9, max_new_tokens=3)
+    turns = list(decode(roomy, LONG, request).turns())
+    expected = decode(roomy, LONG, request).finish()
+    first = next(number for number, step in enumerate(turns) if step)
+    assert first > 1 and len(turns) == first + expected.forwards and all(turns[first:])

@@ -21,6 +21,7 @@ from mars_demo import tasks
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.log import LONGEST
 from mars_demo.core.messages import user
+from mars_demo.decoding import prefill
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
@@ -289,7 +290,9 @@ def running(endpoint: Endpoint) -> int:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_client_that_leaves_frees_its_run(url, endpoint, gate, stream):
+@pytest.mark.parametrize("chunk", [1, 256])
+def test_a_client_that_leaves_frees_its_run(url, endpoint, gate, stream, chunk, monkeypatch):
+    monkeypatch.setattr(prefill, "CHUNK", chunk)
     body = json.dumps(REQUEST | {"mode": "ar", "stream": stream}).encode()
     head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     connections = [socket.create_connection(("127.0.0.1", httpx.URL(url).port)) for _ in range(6)]
@@ -306,6 +309,7 @@ def test_a_client_that_leaves_frees_its_run(url, endpoint, gate, stream):
 
     until(have_stopped)
     assert {run.stop for run in runs} == {"stopped"}
+    assert chunk > 1 or not any(run.passes for run in runs)
 
 
 @pytest.mark.parametrize("stream", [False, True])

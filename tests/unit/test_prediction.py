@@ -3,23 +3,32 @@
 import pytest
 import torch
 
+from mars_demo.decoding import prefill
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.prediction import predict
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt
+from mars_demo.models.runtime.engine import Engine
 from mars_demo.ui import predictions
 
 PROMPT = "How many?"
 
 
-def test_the_ar_prediction_is_the_distribution_of_the_model(random_checkpoint):
+def test_the_ar_prediction_is_the_distribution_of_the_model(random_checkpoint, monkeypatch):
+    monkeypatch.setattr(prefill, "CHUNK", 12)
     run = decode(random_checkpoint, PROMPT, Request("mars", tau=0.05, max_new_tokens=16)).finish()
     ids = encode_prompt(random_checkpoint.tokenizer, PROMPT)
     with torch.no_grad():
         logits = random_checkpoint.model(torch.tensor([ids + run.token_ids])).logits[0].double()
+    sizes, compute = [], Engine.forward
+    monkeypatch.setattr(
+        Engine, "forward", lambda *call: sizes.append(call[1].ids.shape[1]) or compute(*call)
+    )
     for at, token in enumerate(run.token_ids):
         p = logits[len(ids) + at - 1].softmax(-1)
+        sizes.clear()
         ar = predict(random_checkpoint, run, at)
+        assert sum(sizes) == len(ids) + at and max(sizes) <= 12
         assert ar.probability == pytest.approx(p[token].item(), rel=1e-4)
         assert ar.rank == 1 + (p > p[token]).sum()
         best = p.topk(5)

@@ -2,6 +2,7 @@
 
 import shutil
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from mars_demo.core import layout as layouts
 from mars_demo.core.assets import ASSETS
+from mars_demo.decoding import prefill
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.models import precision, safetensors_files
@@ -189,6 +191,17 @@ def test_alternating_answers_of_a_quantized_model_equal_single_ones(int8_model):
             next(run, None)
     for run, other in zip(runs, alone):
         check_same_passes(run, other)
+
+
+@pytest.mark.parametrize("mode", ["ar", "mars", "lossless", "jacobi"])
+def test_chunks_of_a_prompt_change_nothing_in_a_record_but_its_times(int8_model, mode, monkeypatch):
+    request = Request(mode, 0.8, max_new_tokens=30)
+    whole = decode(int8_model, PROMPT, request).finish()
+    monkeypatch.setattr(prefill, "CHUNK", 4)
+    run = decode(int8_model, PROMPT, request)
+    assert list(run.turns()).count(None) == (run.settings.prompt_tokens - 1) // 4
+    untimed = [[replace(step, ms=0, model_ms=0, read_ms=0) for step in one.passes] for one in (run, whole)]
+    assert untimed[0] == untimed[1]
 
 
 def test_batching_uses_the_dequantized_weights(int8_model):
