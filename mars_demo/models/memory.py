@@ -5,6 +5,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from mars_demo.models.architectures import head_width
+from mars_demo.models.checkpoint import Checkpoint
 
 MEMORY = "There is not enough memory for this. Use a shorter prompt or a smaller model."
 
@@ -47,6 +48,23 @@ def cache_size(config: PreTrainedConfig, dtype: torch.dtype, positions: int) -> 
     """Return the bytes of a KV cache."""
     heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
     return 2 * config.num_hidden_layers * heads * head_width(config) * positions * dtype.itemsize
+
+
+def require_caches(checkpoint: Checkpoint, positions: int, answers: int = 1) -> None:
+    """Check that a device has room for the KV caches of some answers, each with its prompt.
+
+    Raises:
+        ValueError: if it has not.
+    """
+    # A quantized model computes in float32.
+    dtype = torch.float32 if checkpoint.quantized else checkpoint.model.dtype
+    each = cache_size(checkpoint.model.config, dtype, positions)
+    free = available(str(checkpoint.device))
+    if answers * each > free:
+        raise ValueError(
+            f"For {answers} answer{'s' * (answers > 1)}, the KV cache needs {answers * each / 2**30:.1f} "
+            f"GiB of memory, and {free / 2**30:.1f} GiB are free, enough for {free // each}."
+        )
 
 
 def available(device: str) -> int:

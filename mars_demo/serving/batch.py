@@ -6,13 +6,12 @@ from collections.abc import Collection
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.core.trace import Pass
 from mars_demo.decoding.reading import Forward, Reading, measure, read_measured
-from mars_demo.models import memory
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.memory import require_caches
 from mars_demo.serving.batch_sequence import BatchSequence
 from mars_demo.serving.cache import RaggedCache
 
@@ -33,7 +32,7 @@ class Batch:
     def __init__(self, checkpoint: Checkpoint, size: int, columns: int, continuous: bool = True):
         if size < 1:
             raise ValueError(f"The batch size must be at least 1, not {size}.")
-        check_memory(checkpoint.model, size, columns)
+        require_caches(checkpoint, columns, size)
         self._cache = RaggedCache(checkpoint.model, size, columns)
         self.size, self._continuous = size, continuous
         self.waiting: deque[BatchSequence] = deque()
@@ -98,13 +97,3 @@ def _read_all(logits: Tensor, forwards: dict[BatchSequence, Forward]) -> dict[Ba
     else:
         readings = iter(read_measured(measure(logits, requests[0].acceptance)))
     return {sequence: list(itertools.islice(readings, count)) for sequence, count in zip(forwards, counts)}
-
-
-def check_memory(model: PreTrainedModel, sequences: int, columns: int) -> None:
-    each = memory.cache_size(model.config, model.dtype, columns)
-    free = memory.available(str(model.device))
-    if sequences * each > free:
-        raise ValueError(
-            f"The cache of {sequences} sequences needs {sequences * each / 2**30:.1f} GiB of memory and "
-            f"{free / 2**30:.1f} GiB are free, enough for {free // each} sequences."
-        )

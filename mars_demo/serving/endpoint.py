@@ -26,7 +26,7 @@ from mars_demo.core.limits import LIMITS
 from mars_demo.core.log import log
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.decode import decode
-from mars_demo.models.memory import MEMORY, is_short
+from mars_demo.models.memory import MEMORY, is_short, require_caches
 from mars_demo.models.pool import Pool
 from mars_demo.serving.chat_body import ChatBody
 from mars_demo.serving.completion import Completion
@@ -93,7 +93,10 @@ class Endpoint:
         with _refusing(503):
             checkpoint = self.pool.load(body.model)
         with _refusing(400):
-            return decode(checkpoint, request=body.request, messages=body.conversation)
+            run = decode(checkpoint, request=body.request, messages=body.conversation)
+        with _refusing(503):
+            require_caches(checkpoint, run.settings.prompt_tokens + run.settings.max_new_tokens)
+        return run
 
     async def _passes(self, run: Run, request: Request) -> AsyncIterator[Pass]:
         """Yield the passes of a run, each computed in a thread; stop it when its client leaves."""

@@ -20,6 +20,7 @@ from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Setting
 from mars_demo.evaluation.sweep import grid, points
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.memory import require_caches
 
 NAME, TITLE = "own", "your prompts"
 MOST = 50  # prompts
@@ -122,7 +123,8 @@ def races(checkpoint: Checkpoint, prompts: dict[int, Prompt]) -> Iterator[tuple[
     requests = {one: replace(one.request(MAX_NEW_TOKENS), adaptive=True) for one in settings}
     for line, one in prompts.items():
         with _named(line):
-            prepare(checkpoint, [user(one.prompt)], requests[AR].fitted(checkpoint))
+            read, *_ = prepare(checkpoint, [user(one.prompt)], requests[AR].fitted(checkpoint))
+            require_caches(checkpoint, read.prompt_tokens + MAX_NEW_TOKENS, len(requests))
     chosen = [*prompts.values()]
     texts = tuple(one.prompt for one in chosen)
     frontier = Frontier(checkpoint.name, NAME, TITLE, 1, results.machine(checkpoint), texts)

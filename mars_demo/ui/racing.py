@@ -21,6 +21,7 @@ from mars_demo.decoding import decode as decoding
 from mars_demo.decoding.reading import Forward, Reader, compute
 from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.memory import require_caches
 from mars_demo.models.runtime.engine import Engine
 from mars_demo.ui.generation import Generation, of_controls
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
@@ -55,23 +56,29 @@ def _duration(prompt, model, modes, generation: Generation, knobs: Knobs) -> int
 @on_gpu(_duration)
 def _raced(prompt, model, modes, generation: Generation, knobs: Knobs):
     checkpoint = MODELS.load(model)
+    modes = lanes(checkpoint.modes, modes)
 
     def run(mode: str) -> Run:
         request = generation.narrowed(mode, lambda: knobs.tau, checkpoint.block_size)
-        return decode_for_visitor(checkpoint, prompt, request)
+        return decode_for_visitor(checkpoint, prompt, request, len(modes))
 
-    runs = {mode: run(mode) for mode in lanes(checkpoint.modes, modes)}
+    runs = {mode: run(mode) for mode in modes}
     yield from streamed(runs, knobs, paced(checkpoint, knobs))
 
 
-def decode_for_visitor(checkpoint: Checkpoint, prompt: str, request: Request) -> Run:
+def decode_for_visitor(checkpoint: Checkpoint, prompt: str, request: Request, of: int = 1) -> Run:
     """Return a run that has not begun; its windows adapt to the costs of forwards, unless one is given.
 
+    of: the number of runs that race each other on this prompt.
+
     Raises:
-        ValueError: as in `decoding.decode`, or if the prompt is longer than `LIMITS.prompt`.
+        ValueError: as in `decoding.decode`, if the prompt is longer than `LIMITS.prompt`, or if the KV
+            caches of the race do not fit into the free memory.
     """
     refuse_long(prompt or "")
-    return decoding.decode(checkpoint, prompt, replace(request, adaptive=True))
+    run = decoding.decode(checkpoint, prompt, replace(request, adaptive=True))
+    require_caches(checkpoint, run.settings.prompt_tokens + run.settings.max_new_tokens, of)
+    return run
 
 
 def lanes(has: Sequence[str], chosen: Sequence[str]) -> list[str]:

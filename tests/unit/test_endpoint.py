@@ -25,6 +25,7 @@ from mars_demo.decoding import prefill
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
+from mars_demo.models import memory
 from mars_demo.models.pool import Pool
 from mars_demo.serving.completion import Completion
 from mars_demo.serving.endpoint import Endpoint
@@ -246,6 +247,12 @@ def test_prompts_have_a_limit(url, monkeypatch):
     messages[0]["content"] += "s"
     with pytest.raises(openai.BadRequestError, match="31.*30"):
         ask(url, messages, max_tokens=1)
+
+
+def test_a_request_whose_kv_cache_does_not_fit_is_refused(url, monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda device: 1000)
+    response = post(url, REQUEST)
+    assert response.status_code == 503 and "1 answer," in response.json()["error"]["message"]
 
 
 def test_answers_have_a_limit(url, monkeypatch):

@@ -1,15 +1,19 @@
 """Memory that checkpoints need, and facts about a checkpoint."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from random_models import random_model
 
 from mars_demo.core.layout import causal
+from mars_demo.decoding.request import Request
 from mars_demo.models import memory
 from mars_demo.models.facts import front_matter, licence_in
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.engine import Engine
+from mars_demo.ui.racing import decode_for_visitor
 
 
 @pytest.mark.parametrize(
@@ -31,6 +35,28 @@ def test_needed_memory_is_the_loaded_model_its_largest_tensor_and_two_texts_on_a
     text = sum(layer.keys.nbytes + layer.values.nbytes for layer in engine.cache.keys.layers)
     texts = 2 * memory.TEXT * text // length
     assert memory.needed(loaded, "cuda", dtype) == once + largest + texts
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_race_is_refused_if_its_caches_do_not_fit_into_free_memory(dtype, monkeypatch):
+    checkpoint, request = load_checkpoint("mars-tiny", "cpu", dtype), Request("mars", max_new_tokens=40)
+    modes = ["ar", "mars", "lossless"]
+
+    def race():
+        return [decode_for_visitor(checkpoint, "Hello", replace(request, mode=mode), 3) for mode in modes]
+
+    engine, tokens = Engine(checkpoint.decoder), race()[0].settings.prompt_tokens + 40
+    engine.forward(causal([5] * tokens))
+    if dtype == "int8":
+        stores = engine.cache.keys.stores.values()
+        used = sum(store.numpy()[:, :, :tokens].nbytes for store in stores)
+    else:
+        used = sum(layer.keys.nbytes + layer.values.nbytes for layer in engine.cache.keys.layers)
+    monkeypatch.setattr(memory, "available", lambda device: 3 * used)
+    race()
+    monkeypatch.setattr(memory, "available", lambda device: 3 * used - 1)
+    with pytest.raises(ValueError, match="3 answers.*GiB.*enough for 2"):
+        race()
 
 
 @pytest.mark.parametrize(
