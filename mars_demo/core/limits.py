@@ -43,7 +43,7 @@ class Limits:
     answer = Limit(1024, "tokens of an answer", least=NEW_TOKENS)
     races = Limit(64, "concurrent races, or requests to the endpoint; more visitors wait in the queue")
     waiting = Limit(200, "visitors in a queue; more are asked to come back later")
-    race_seconds = Limit(300, "seconds until a race is stopped, including pauses")
+    race_seconds = Limit(300, "seconds until a race or a sweep is stopped, including pauses")
     record = Limit(8, "MiB of a record that a visitor loads onto the stage")
     parameters = Limit(200, "million parameters of a base model for training")
     trained = Limit(8, "trained models in memory at once, for all visitors together")

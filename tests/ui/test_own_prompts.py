@@ -1,9 +1,11 @@
 """The Frontier tab on prompts of a visitor: parsing, measuring, and racing the fastest one."""
 
+import itertools
 import json
 import re
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from acts import choose, fits, is_open
@@ -112,6 +114,19 @@ def test_a_stopped_measurement_keeps_its_finished_prompts():
             knobs.stopped = bool(frontier.points)
     assert message == "Stopped. 1 of 3 prompts."
     assert [point.n for point in frontier.points] == [1] * 5
+
+
+@pytest.mark.usefixtures("short")
+def test_a_measurement_ends_at_the_time_limit_of_races(monkeypatch):
+    """Let every look at the clock take a second."""
+    clock = SimpleNamespace(monotonic=itertools.count().__next__)
+    for module in ("mars_demo.ui.racing", "mars_demo.ui.hosting.shared_state"):
+        monkeypatch.setattr(f"{module}.time", clock)
+    monkeypatch.setenv("MARS_DEMO_RACE_SECONDS", "20")
+    knobs, looks = Knobs(), clock.monotonic()
+    *_, last = tab.measure_here("mars-tiny", own_prompts.NAME, 8, "", [], f"{SORT}\n{SPELL}", knobs)
+    assert last[-1].startswith("Stopped.") and clock.monotonic() - looks < 30
+    assert not knobs.stopped
 
 
 @pytest.mark.usefixtures("short")

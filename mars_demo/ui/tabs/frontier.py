@@ -24,6 +24,7 @@ from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, in_queue, text_tab
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
+from mars_demo.ui.racing import within_limits
 from mars_demo.ui.tabs import Page
 
 TITLE = "Frontier"
@@ -114,8 +115,13 @@ def measure_here(
     model: str, tasks: str, limit: float, taus: str, criteria: list[str], pasted: str, knobs: Knobs
 ) -> Iterator[tuple]:
     """Sweep in the background; yield the growing frontier, a choice of points, its source, and progress."""
+    steps = _swept(model, _measurement(tasks, limit, taus, criteria, pasted), knobs)
+    yield from within_limits(_shown(steps, knobs), knobs)
+
+
+def _shown(results: Iterator, knobs: Knobs) -> Iterator[tuple]:
     said, still = 0.0, [gr.skip()] * 3
-    with closing(_swept(model, _measurement(tasks, limit, taus, criteria, pasted), knobs)) as steps:
+    with closing(results) as steps:
         for step in steps:
             if step is WAITING and knobs.stopped:
                 message = "Stopped."
