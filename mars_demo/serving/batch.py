@@ -2,7 +2,7 @@
 
 import itertools
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -15,7 +15,9 @@ from mars_demo.models.memory import require_caches
 from mars_demo.serving.batch_sequence import BatchSequence
 from mars_demo.serving.cache import RaggedCache
 
-PADDING = 64  # beyond this many positions of padding, a separate forward is cheaper on a CPU
+# Beyond this many positions of padding, a separate forward is cheaper: measured on a CPU, and estimated on
+# a GPU, where a small model's forward takes as long as thousands of positions, a large one's as hundreds.
+PADDING, GPU_PADDING = 64, 2048
 
 
 class Batch:
@@ -43,17 +45,14 @@ class Batch:
         """Return the forwards whose turn it is.
 
         All sequences are padded to the longest, and prompts are long. If padding would cost more than a
-        separate forward, new sequences compute first.
+        separate forward, the longest new sequences compute first.
         """
-        new = {sequence: f for sequence, f in forwards.items() if not sequence.run.passes}
-        others = [f for sequence, f in forwards.items() if sequence not in new]
-        apart = self._padded(new.values()) + self._padded(others)
-        free = self._cache.model.device.type != "cpu"  # on a GPU, positions cost hardly anything
-        return forwards if free or not new or self._padded(forwards.values()) - apart <= PADDING else new
-
-    def _padded(self, forwards: Collection[Forward]) -> int:
-        """Return the positions of these forwards run as one, padding included."""
-        return len(forwards) * max((f.layout.ids.shape[1] for f in forwards), default=0)
+        sizes = {sequence: f.layout.ids.shape[1] for sequence, f in forwards.items()}
+        new = sorted((one for one in sizes if not one.run.passes), key=sizes.get, reverse=True)
+        others = [size for sequence, size in sizes.items() if sequence.run.passes]
+        padding = PADDING if self._cache.model.device.type == "cpu" else GPU_PADDING
+        count = apart([sizes[sequence] for sequence in new], others, padding)
+        return {sequence: forwards[sequence] for sequence in new[:count]} or forwards
 
     def step(self) -> list[tuple[BatchSequence, Pass]]:
         """Run the next forward in its own turn and return the sequences it advanced with their passes."""
@@ -70,13 +69,32 @@ class Batch:
             steps = [(sequence, sequence.take(own)) for sequence, own in readings.items()]
         self.forwards += 1
         self.waits += len(self.active) - len(forwards)
-        self.positions += self._padded(forwards.values())
+        self.positions += _padded([f.layout.ids.shape[1] for f in forwards.values()])
         moved = [(sequence, step) for sequence, step in steps if step]
         for sequence, step in moved:
             if step.stop:
                 self.active.remove(sequence)
                 self._cache.clear(sequence)
         return moved
+
+
+def apart(new: Sequence[int], others: Sequence[int], padding: int) -> int:
+    """Return how many of the longest new sequences to compute in a forward before all others.
+
+    new, others: the positions of the next forwards of sequences. padding: the cost of a forward in
+        positions.
+    """
+    longest = sorted(new, reverse=True)
+    costs = [
+        _padded(longest[:count]) + _padded([*longest[count:], *others]) + padding * (count > 0)
+        for count in range(len(new) + 1)
+    ]
+    return costs.index(min(costs))
+
+
+def _padded(sizes: Collection[int]) -> int:
+    """Return the positions of forwards of these sizes run as one, padding included."""
+    return len(sizes) * max(sizes, default=0)
 
 
 def _read_all(logits: Tensor, forwards: dict[BatchSequence, Forward]) -> dict[BatchSequence, list[Reading]]:

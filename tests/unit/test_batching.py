@@ -22,7 +22,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.engine import Engine
-from mars_demo.serving.batch import PADDING, Batch
+from mars_demo.serving.batch import GPU_PADDING, PADDING, Batch, apart
 from mars_demo.serving.batch_sequence import lossless_window
 from mars_demo.serving.cache import RaggedCache
 from mars_demo.serving.decode_batch import decode_batch
@@ -179,6 +179,34 @@ def test_a_long_prompt_computes_alone_if_padding_costs_more(checkpoint, length, 
     batch = decode_batch(ended, prompts, Request(**settings), size=2)
     assert [*batch][1:4] == [[0, 1], [1, 2] if together else [2], [1, 2]]
     assert [run.token_ids for run in batch.runs] == [alone[0][:2], *alone[1:]]
+
+
+def test_new_prompts_are_not_padded_to_one_much_longer_than_they_are(checkpoint):
+    prompts = [" ".join(["x"] * length) for length in (200, 10, 12)]
+    request = Request("ar", raw=True, max_new_tokens=2)
+    batch = decode_batch(checkpoint, prompts, request, size=3)
+    assert [sorted(moved) for moved in batch] == [[0], [0, 1, 2], [1, 2]]
+    assert batch.batch.positions == 200 + 3 * 12 + 2  # beside the short ones, the long one's second forward
+    for prompt, run in zip(prompts, batch.runs):
+        check_same_passes(run, decode(checkpoint, prompt, request).finish())
+
+
+@pytest.mark.parametrize("padding", [0, PADDING, GPU_PADDING])
+@pytest.mark.parametrize(
+    ("new", "others"),
+    [
+        ([], [1, 9]), ([10] * 8, []), ([8000], [1] * 15), ([8000, 12, 10], [1] * 13),
+        ([12, 8000, 7900, 10], [9] * 4), ([100] * 4, [1] * 12), ([3000, 1500, 700, 300], [1]),
+    ],
+)  # fmt: skip
+def test_the_longest_new_prompts_compute_apart_if_that_saves_more_than_a_forward(new, others, padding):
+    def cost(count: int) -> int:
+        longest = sorted(new)[len(new) - count :]
+        rest = sorted(new)[: len(new) - count] + others
+        return sum(len(part) * max(part) for part in (longest, rest) if part) + padding * bool(count)
+
+    costs = [cost(count) for count in range(len(new) + 1)]
+    assert costs[apart(new, others, padding)] == min(costs)
 
 
 @pytest.mark.parametrize(
