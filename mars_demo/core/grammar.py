@@ -1,9 +1,11 @@
 """The grammar of an answer: the shape that its text must have."""
 
+import reprlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, with_config
+from pydantic import with_config
 
 from mars_demo.core.fields import STRICT, UNLESS_EMPTY
 
@@ -22,8 +24,29 @@ class Grammar:
     """The grammar of an answer. kind: of `KINDS`, which say what the text is.
 
     compact: whether JSON has no white space outside of its strings; otherwise the model chooses.
+
+    Raises:
+        ValueError: if the text is empty or too long.
     """
 
     kind: Literal[tuple(KINDS)]
-    text: Annotated[str, Field(min_length=1, max_length=LONGEST)]
+    text: str
     compact: Annotated[bool, UNLESS_EMPTY] = False
+
+    def __post_init__(self):
+        if not 1 <= len(self.text) <= LONGEST:
+            raise ValueError(f"A grammar must have 1 to {LONGEST} characters, not {len(self.text)}.")
+
+    @classmethod
+    def of_choices(cls, choices: Sequence[str]) -> Self:
+        """Return the grammar of a list of choices.
+
+        Raises:
+            ValueError: if a choice is empty, has a line break, or white space around it.
+        """
+        for choice in choices:
+            if choice.strip().splitlines() != [choice]:
+                raise ValueError(
+                    f"A choice must be one line without white space around it, not {reprlib.repr(choice)}."
+                )
+        return cls("choice", "\n".join(choices))

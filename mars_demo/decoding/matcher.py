@@ -24,6 +24,10 @@ ASCII = {r"\d": "[0-9]", r"\D": "[^0-9]", r"\w": "[0-9A-Za-z_]", r"\W": "[^0-9A-
 TOKENIZERS, GRAMMARS = 8, 64  # cached ones
 
 
+class GrammarError(ValueError):
+    """A grammar that became too large for its library within an answer."""
+
+
 class Matcher:
     """The state of an answer in its grammar: allowed tokens, forced tokens, and the way back.
 
@@ -43,6 +47,9 @@ class Matcher:
         self.is_over = False  # whether the end token has come
         self.forced: list[int] = []
         self._force()
+        if not self.forced:
+            self._matcher.compute_bitmask()  # finds most errors before the first forward
+            self._check()
 
     def mask(self, logits: Tensor) -> Tensor:
         """Return logits [vocabulary] on a CPU with -∞ for the tokens that the grammar does not allow."""
@@ -100,7 +107,7 @@ class Matcher:
 
     def _check(self) -> None:
         if self._matcher.is_error():
-            raise ValueError(f"The grammar cannot be followed: {_reason(self._matcher.get_error())}.")
+            raise GrammarError(f"The grammar cannot be followed: {_reason(self._matcher.get_error())}.")
 
 
 @functools.lru_cache(TOKENIZERS)

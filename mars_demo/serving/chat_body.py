@@ -13,6 +13,7 @@ from mars_demo.core.limits import LIMITS, refuse_long
 from mars_demo.core.messages import Message
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
+from mars_demo.serving.answer_shape import ResponseFormat, StructuredOutputs, grammar_of
 
 SAMPLING = {field.name for field in fields(Sampling)}
 
@@ -43,6 +44,8 @@ class ChatBody(BaseModel, **types.STRICT):
     stop: Annotated[
         list[str], Field(max_length=4), BeforeValidator(lambda stop: [stop] if type(stop) is str else stop)
     ] = []
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
     n: Literal[1] = 1
     user: Any = None
     mode: types.Mode | None = None
@@ -56,7 +59,7 @@ class ChatBody(BaseModel, **types.STRICT):
 
     @classmethod
     def read(cls, raw: bytes) -> Self:
-        """Parse and validate a request body. `messages` are checked where they are decoded.
+        """Parse and validate a request body. Messages and grammars are checked where they are decoded.
 
         Raises:
             ValueError: if it is not a chat request, or exceeds `LIMITS`.
@@ -81,7 +84,11 @@ class ChatBody(BaseModel, **types.STRICT):
 
     @property
     def request(self) -> Request:
-        """Return the decoding settings."""
+        """Return the decoding settings.
+
+        Raises:
+            ValueError: as `grammar_of`.
+        """
         sampling = self.model_dump(include=SAMPLING, exclude_none=True)
         if sampling.keys() - {"seed"}:
             sampling = {"temperature": 1.0, "seed": secrets.randbits(32)} | sampling
@@ -93,4 +100,5 @@ class ChatBody(BaseModel, **types.STRICT):
             max_new_tokens=self.max_completion_tokens or self.max_tokens or LIMITS.answer,
             stop_strings=tuple(self.stop),
             sampling=Sampling.at(**sampling) if "temperature" in sampling else None,
+            grammar=grammar_of(self.response_format, self.structured_outputs),
         )

@@ -66,5 +66,6 @@ class Completion:
             "total_tokens": prompt + run.tokens,
             "forwards": run.forwards,
             "tokens_per_forward": round(run.tokens_per_forward, 3),
+            "forced_tokens": run.sources["forced"],
         }
         return {"usage": usage}

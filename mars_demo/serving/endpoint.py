@@ -26,6 +26,7 @@ from mars_demo.core.limits import LIMITS
 from mars_demo.core.log import log
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.decode import decode
+from mars_demo.decoding.matcher import GrammarError
 from mars_demo.models.memory import MEMORY, is_short, require_caches
 from mars_demo.models.pool import Pool
 from mars_demo.serving.chat_body import ChatBody
@@ -192,6 +193,8 @@ def _failure(error: Exception) -> HTTPException:
     """Return what a client may know of an error, and log an internal one."""
     if is_short(error):
         return HTTPException(503, MEMORY)
+    if isinstance(error, GrammarError):
+        return HTTPException(400, str(error))
     log(error, "chat")
     return HTTPException(500, "Internal server error on this request.")
 

@@ -13,6 +13,7 @@ from mars_demo.static.standalone.replay import replay_page
 SHORT = KNOWN | {"max_new_tokens": 2}
 CHAT = {"model": "mars-tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 2}
 CHAT |= {"stream": False, "tau": 0.9, "window": None, "temperature": None, "stop": None, "seed": None}
+CHAT |= {"response_format": None, "structured_outputs": None}
 LONG_WORK = ("replay", "measure", "fit")  # if random data happen to be valid
 SERVED = ("recording", "prediction", "replay_page", "refusal", "__init__", "load", "get_config")
 QUERY = """tab run prompt model mode tau criterion window seed watch chapter lane pass view mask_kind

@@ -15,9 +15,12 @@ import openai
 import pytest
 import torch
 from gate import Gate
+from pydantic import BaseModel, Field
 from web import HANG_GUARD, ask, client, ours, run, serving, until
 
 from mars_demo import tasks
+from mars_demo.core.grammar import LONGEST as MOST
+from mars_demo.core.grammar import Grammar
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.log import LONGEST
 from mars_demo.core.messages import user
@@ -163,6 +166,104 @@ def test_a_streamed_text_ends_before_the_first_stop_string():
                 assert shown[-1] == text[: min(places, default=None)]
 
 
+class Count(BaseModel):
+    """A record that a client wants."""
+
+    name: str = Field(max_length=12)
+    count: int = Field(ge=0, le=99)
+
+
+def test_answers_are_parsed_as_the_model_of_a_client(url, mars_tiny):
+    schema = json.dumps(Count.model_json_schema() | {"additionalProperties": False})
+    expected = alone(mars_tiny, STORY, grammar=Grammar("json", schema))
+    fields = {"model": "mars-tiny", "messages": [user(STORY)], "response_format": Count}
+    completions = client(url).chat.completions
+    answer = completions.parse(**fields)
+    [choice] = answer.choices
+    assert choice.message.parsed == Count.model_validate_json(expected.text)
+    assert (choice.message.content, choice.finish_reason) == (expected.text, "stop")
+    assert answer.usage.forced_tokens == expected.sources["forced"] > 0
+    with completions.stream(**fields) as stream:
+        assert stream.get_final_completion().choices[0].message.parsed == choice.message.parsed
+    with pytest.raises(openai.LengthFinishReasonError):  # finish_reason "length"
+        completions.parse(**fields, max_tokens=expected.tokens - 1)
+
+
+def response_format(schema: object, **more) -> dict:
+    return {"type": "json_schema", "json_schema": {"name": "any", "schema": schema, **more}}
+
+
+ANY = {"type": "object"}
+LARK = 'start: "red" | "blue"'
+
+
+@pytest.mark.parametrize(
+    ("fields", "grammar"),
+    [
+        ({"response_format": {"type": "text"}}, None),
+        ({"response_format": {"type": "json_object"}}, Grammar("json", json.dumps(ANY))),
+        ({"response_format": response_format(ANY, strict=False)}, Grammar("json", json.dumps(ANY))),
+        ({"structured_outputs": {"choice": ["of 2, a", "b"]}}, Grammar("choice", "of 2, a\nb")),
+        ({"structured_outputs": {"regex": "[ab]{3}", "json": None}}, Grammar("regex", "[ab]{3}")),
+        ({"structured_outputs": {"json": {"const": "é"}}}, Grammar("json", '{"const": "é"}')),
+        ({"structured_outputs": {"grammar": LARK}}, Grammar("lark", LARK)),
+        (
+            {"structured_outputs": {"json": json.dumps(ANY), "disable_any_whitespace": True}},
+            Grammar("json", json.dumps(ANY), compact=True),
+        ),
+    ],
+)
+def test_answers_have_the_shape_that_a_request_names(url, mars_tiny, fields, grammar):
+    expected = alone(mars_tiny, STORY, max_new_tokens=40, grammar=grammar)
+    [choice] = ask(url, STORY, fields, max_tokens=40).choices
+    assert choice.message.content == expected.text
+    assert choice.finish_reason == ("length" if expected.stop == "length" else "stop")
+    chunks = list(ask(url, STORY, fields, max_tokens=40, stream=True))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == expected.text
+
+
+ENDLESS = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
+ONE_OF = "exactly one of choice, regex, json, grammar"
+BAD_SHAPES = [
+    ({"response_format": {"type": "structural_tag"}}, "'text', 'json_object' or 'json_schema'"),
+    ({"response_format": {"type": "json_schema"}}, "response_format.json_schema is missing"),
+    ({"response_format": response_format("{}")}, "response_format.json_schema.schema"),
+    ({"response_format": response_format({"type": "strin"})}, "valid JSON schema.*strin"),
+    ({"response_format": response_format({"oneOf": [ANY, ANY]})}, "valid JSON schema.*oneOf"),
+    ({"response_format": response_format(ENDLESS)}, "grammar cannot be followed"),
+    ({"structured_outputs": {"structural_tag": "{}"}}, ONE_OF),
+    ({"structured_outputs": {"regex": "a", "whitespace_pattern": " "}}, ONE_OF),
+    ({"structured_outputs": {"regex": "a", "choice": ["a"]}}, ONE_OF),
+    ({"structured_outputs": {}}, ONE_OF),
+    ({"structured_outputs": {"json": 3}}, "structured_outputs.json"),
+    ({"structured_outputs": {"regex": "(a"}}, "regular expression"),
+    ({"structured_outputs": {"choice": ["a\nb"]}}, "line"),
+    ({"structured_outputs": {"choice": []}}, f"1 to {MOST}"),
+    ({"structured_outputs": {"regex": "a" * (MOST + 1)}}, f"{MOST}.*{MOST + 1}"),
+    ({"structured_outputs": {"choice": ["a"]}, "response_format": {"type": "json_object"}}, "both"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_bad_shape_is_refused_before_the_first_byte(url, stream):
+    for fields, fact in BAD_SHAPES:
+        with pytest.raises(openai.BadRequestError, match=fact) as refused:
+            ask(url, STORY, fields, stream=stream)
+        message = refused.value.body["message"]
+        assert message.endswith(".") and "\n" not in message and len(message) < 500, fields
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_grammar_that_becomes_too_large_ends_the_answer_with_its_reason(url, stream, caplog):
+    records = {
+        "anyOf": [{"properties": {f"k{n}": {"type": "string"}}, "type": "object"} for n in range(300)]
+    }
+    shape = {"type": "array", "prefixItems": [{"const": "a"}, {"type": "integer"}, records], "minItems": 3}
+    with pytest.raises(openai.APIError, match="grammar cannot be followed: .*2000"):
+        list(ask(url, STORY, {"structured_outputs": {"json": shape}}, stream=stream))
+    assert not ours(caplog)
+
+
 BAD = [
     ({"temperature": 2.1}, "temperature.* 2, .*2.1"),
     ({"seed": 10**30}, "seed"),
@@ -171,7 +272,6 @@ BAD = [
     ({"criterion": ["entropy"]}, "criterion.*'probability'"),
     ({"window": 10}, r"10.*mars-tiny.*\b9\b"),
     ({"n": 2}, r"\bn\b.*1.*2"),
-    ({"response_format": {"type": "json_object"}}, "response_format"),
     ({"stop": list("abcde")}, "stop.*4"),
     ({"taus": 0.5}, "taus"),
     ({"<b>" * 1000: 1}, "<b><b>"),
