@@ -1,6 +1,5 @@
 """The grammar of an answer: the shape that its text must have."""
 
-import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
@@ -39,14 +38,7 @@ class Grammar:
 
     @classmethod
     def of_choices(cls, choices: Sequence[str]) -> Self:
-        """Return the grammar of a list of choices.
-
-        Raises:
-            ValueError: if a choice is empty, has a line break, or white space around it.
-        """
-        for choice in choices:
-            if choice.strip().splitlines() != [choice]:
-                raise ValueError(
-                    f"A choice must be one line without white space around it, not {reprlib.repr(choice)}."
-                )
+        """Return the grammar of a list of choices; a `ValueError` names one that is not a stripped line."""
+        if wrong := [choice for choice in choices if choice.strip().splitlines() != [choice]]:
+            raise ValueError(f"A choice must be a line without spaces around it, not {wrong[0]!r:.60}.")
         return cls("choice", "\n".join(choices))

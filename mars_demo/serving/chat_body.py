@@ -13,7 +13,7 @@ from mars_demo.core.limits import LIMITS, refuse_long
 from mars_demo.core.messages import Message
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.serving.answer_shape import ResponseFormat, StructuredOutputs, grammar_of
+from mars_demo.serving.answer_shape import grammar_of
 
 SAMPLING = {field.name for field in fields(Sampling)}
 
@@ -44,8 +44,8 @@ class ChatBody(BaseModel, **types.STRICT):
     stop: Annotated[
         list[str], Field(max_length=4), BeforeValidator(lambda stop: [stop] if type(stop) is str else stop)
     ] = []
-    response_format: ResponseFormat | None = None
-    structured_outputs: StructuredOutputs | None = None
+    response_format: dict[str, Any] | None = None
+    structured_outputs: dict[str, Any] | None = None
     n: Literal[1] = 1
     user: Any = None
     mode: types.Mode | None = None
@@ -84,11 +84,7 @@ class ChatBody(BaseModel, **types.STRICT):
 
     @property
     def request(self) -> Request:
-        """Return the decoding settings.
-
-        Raises:
-            ValueError: as `grammar_of`.
-        """
+        """Return the decoding settings; a `ValueError` says which shape of an answer is not valid."""
         sampling = self.model_dump(include=SAMPLING, exclude_none=True)
         if sampling.keys() - {"seed"}:
             sampling = {"temperature": 1.0, "seed": secrets.randbits(32)} | sampling
