@@ -9,6 +9,7 @@ from mars_demo.cli import loading
 from mars_demo.cli.output import figures_of, notice, printable
 from mars_demo.cli.request import add_options, request_of
 from mars_demo.decoding.conversation import Conversation
+from mars_demo.decoding.matcher import Matcher
 
 NEW = "/new"
 HELP = f"{NEW} starts a new conversation, Ctrl-C stops an answer, Ctrl-D ends."
@@ -23,6 +24,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     request = request_of(arguments)
     checkpoint = loading.load_for(request, arguments)
+    if request.grammar:
+        Matcher(checkpoint, request.grammar)  # an invalid one ends the command instead of every answer
     conversation = Conversation(checkpoint, request, arguments.system)
     if sys.stdin.isatty():
         notice(f"{checkpoint.name}, {request.fitted(checkpoint).mode}. {HELP}")

@@ -21,7 +21,7 @@ def printable(text: str) -> str:
 def figures_of(run) -> str:
     """Return the figures of a run in one line, including the forwards of a draft model."""
     sources = [f"{count} {source}" for source, count in run.sources.most_common()]
-    tokens = f"{run.tokens} tokens" + (f" ({', '.join(sources)})" if len(sources) > 1 else "")
+    tokens = f"{run.tokens} tokens" + (f" ({', '.join(sources)})" if run.sources.keys() - {"model"} else "")
     drafting = sum(step.draft_forwards or 0 for step in run.passes)
     forwards = f"{run.forwards} forwards" + (f", {drafting} of the draft model" if drafting else "")
     return (

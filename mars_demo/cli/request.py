@@ -3,9 +3,11 @@
 import argparse
 from collections.abc import Iterable
 from dataclasses import fields
+from pathlib import Path
 from typing import get_args
 
 from mars_demo.cli import loading
+from mars_demo.core.grammar import Grammar
 from mars_demo.core.modes import MODES
 from mars_demo.core.names import DTYPE
 from mars_demo.decoding.request import PARAMETERS, Request
@@ -54,13 +56,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draft", metavar="NAME", help="draft model, for --mode speculative")
     for name in ("linear", *SAMPLING, "max_new_tokens"):
         _add(parser, name)
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--schema", type=Path, metavar="FILE", help="answer JSON of the JSON schema in FILE")
+    shape.add_argument("--regex", metavar="PATTERN", help="answer a text that matches PATTERN as a whole")
+    shape.add_argument("--choice", action="append", metavar="TEXT", help="answer one of these; repeatable")
 
 
 def request_of(arguments: argparse.Namespace, raw: bool = False) -> Request:
     """Return the arguments as a request."""
+    given = {name: getattr(arguments, name) for name in OWN} | {"grammar": _grammar_of(arguments)}
     draft = load_checkpoint(arguments.draft, None, arguments.dtype) if arguments.draft else None
-    given = {name: getattr(arguments, name) for name in OWN}
     return Request(**given, raw=raw, draft=draft, sampling=sampling_of(arguments), adaptive=True)
+
+
+def _grammar_of(arguments: argparse.Namespace) -> Grammar | None:
+    if arguments.schema:
+        try:
+            return Grammar("json", arguments.schema.read_text("utf-8"))
+        except UnicodeDecodeError:
+            raise ValueError(f"{arguments.schema} is not a JSON schema: it is not UTF-8 text.") from None
+    if arguments.regex is not None:
+        return Grammar("regex", arguments.regex)
+    return Grammar.of_choices(arguments.choice) if arguments.choice else None
 
 
 def sampling_of(arguments: argparse.Namespace) -> Sampling | None:

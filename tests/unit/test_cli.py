@@ -17,6 +17,7 @@ from mars_demo import cli, tasks
 from mars_demo.cli import chat
 from mars_demo.cli.output import printable
 from mars_demo.core.assets import ASSETS
+from mars_demo.core.grammar import Grammar
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
@@ -77,6 +78,33 @@ def test_options_of_sampling_and_a_draft_model_take_effect(capsys, mars_tiny, ar
     assert {str(expected.tokens), str(expected.forwards), str(drafting)} <= numbers_in(err)
 
 
+@pytest.fixture
+def schema(tmp_path):
+    path = tmp_path / "schema.json"
+    path.write_text('{"type": "object", "properties": {"é": {"enum": [1, 2]}}, "required": ["é"]}', "utf-8")
+    return path
+
+
+def test_answers_have_the_shape_of_the_options(capsys, monkeypatch, mars_tiny, schema):
+    for options, grammar in (
+        (("--schema", str(schema)), Grammar("json", schema.read_text("utf-8"))),
+        (("--regex", "[0-9]{3}"), Grammar("regex", "[0-9]{3}")),
+        (("--choice", "No, never", "--choice", "Yes"), Grammar("choice", "No, never\nYes")),
+    ):
+        expected = decode(mars_tiny, SPELL, Request("ar", max_new_tokens=40, grammar=grammar)).finish()
+        common = "--model", "mars-tiny", "--mode", "ar", "--max-new-tokens", "40", *options
+        status, out, err = run(capsys, "generate", SPELL, *common)
+        assert (status, out) == (0, f"{expected.text}\n")
+        forced = expected.sources["forced"]
+        assert (f"{forced} forced" if forced else "tokens in") in err
+        assert talk(capsys, monkeypatch, SPELL, *common[4:])[:2] == (status, out)
+
+
+def test_figures_have_the_forced_tokens_even_if_there_are_no_others(capsys):
+    status, out, err = run(capsys, "generate", "Hi", "--model", "mars-tiny", "--choice", "Yes")
+    assert (status, out) == (0, "Yes\n") and re.match(r"(\d+) tokens \(\1 forced\)", err)
+
+
 @pytest.fixture(scope="module")
 def lacking(tmp_path_factory):
     """Return a checkpoint folder without one of its tensors."""
@@ -96,6 +124,13 @@ def lacking(tmp_path_factory):
         (["fly"], "fly"),
         (["generate", "hi", "--model", "{lacking}"], "model.norm.weight"),
         (["generate", "hi", "--trace", "{tmp}/no/run.jsonl"], "{tmp}/no/run.jsonl"),
+        (["generate", "hi", "--schema", "{tmp}"], "{tmp}"),
+        (["generate", "hi", "--schema", "{lacking}/model.safetensors"], "{lacking}/model.safetensors"),
+        (["generate", "hi", "--schema", "{lacking}/README.md"], "valid JSON schema"),
+        (["generate", "hi", "--regex", "(a"], "regular expression"),
+        (["chat", "--regex", "(a"], "regular expression"),
+        (["generate", "hi", "--choice", "a\nb"], "'a\\nb'"),
+        (["generate", "hi", "--choice", "a", "--regex", "a"], "--regex"),
         (["evaluate", "--taus", "a,b"], "a,b"),
         (["evaluate", "--limit", "0"], "0"),
         (["evaluate", "--tasks", "units,", "--limit", "1"], "''"),
