@@ -23,7 +23,9 @@ def figures_of(run) -> str:
     sources = [f"{count} {source}" for source, count in run.sources.most_common()]
     tokens = f"{run.tokens} tokens" + (f" ({', '.join(sources)})" if run.sources.keys() - {"model"} else "")
     drafting = sum(step.draft_forwards or 0 for step in run.passes)
-    forwards = f"{run.forwards} forwards" + (f", {drafting} of the draft model" if drafting else "")
+    forwards = f"{run.forwards} forward{'s' * (run.forwards != 1)}" + (
+        f", {drafting} of the draft model" if drafting else ""
+    )
     return (
         f"{tokens} in {forwards}, {run.tokens_per_forward:.2f} per forward, {run.seconds:.2f} s, "
         f"stop: {run.stop}"

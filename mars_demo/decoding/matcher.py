@@ -15,9 +15,9 @@ from transformers import PreTrainedTokenizerBase
 from mars_demo.core.grammar import KINDS, Grammar
 from mars_demo.models.checkpoint import Checkpoint
 
-# The white space of JSON: limited, since small models run away in it, and as they have learned it after a
-# name, where more tokens follow then.
-SPACE = {"whitespace_pattern": r"[ \n]{1,40}", "key_separator": ": "}
+# The white space of JSON: a line's indentation or some spaces, since small models run away in free space,
+# and a space after each name, as they have learned it.
+SPACE = {"whitespace_pattern": r"(\n {0,16}| {1,4})", "key_separator": ": "}
 ERROR, LONGEST_REASON = "error: ", 200  # of the library: before the reason of an error, and its characters
 # Classes of patterns, which the library would read as those of Unicode.
 ASCII = {r"\d": "[0-9]", r"\D": "[^0-9]", r"\w": "[0-9A-Za-z_]", r"\W": "[^0-9A-Za-z_]"}
@@ -55,9 +55,8 @@ class Matcher:
         """Return logits [vocabulary] on a CPU with -∞ for the tokens that the grammar does not allow."""
         bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
         self._check()
-        allowed = np.unpackbits(bits, count=len(logits), bitorder="little").view(
-            bool
-        )  # NumPy has no threads
+        # In NumPy: torch would start threads.
+        allowed = np.unpackbits(bits, count=len(logits), bitorder="little").view(bool)
         return torch.from_numpy(np.where(allowed, logits.numpy(), np.float32(-np.inf)))
 
     def advance(self, token: int) -> bool:

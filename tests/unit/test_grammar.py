@@ -46,7 +46,7 @@ PROMPTS = ["Sort 3, 1 and 2", "How many meters is 3 kilometers?"]
 def sources(grammar: Grammar) -> str:
     """Return the library's form of a grammar, written again."""
     if grammar.kind == "json":
-        space = {"whitespace_pattern": r"[ \n]{1,40}", "key_separator": ": "}
+        space = {"whitespace_pattern": r"(\n {0,16}| {1,4})", "key_separator": ": "}
         space = {"whitespace_flexible": False} if grammar.compact else space
         return LLMatcher.grammar_from_json_schema(grammar.text, overrides=space)
     if grammar.kind == "lark":
