@@ -10,6 +10,7 @@ README.md and docs/. An entry has a `prompt`, its `model`, and
 
 - `answer`, the exact answer, or `includes`, a list of texts that the answer must contain,
 - `"fast": true` if MARS at τ = 0.95 must accept at least two tokens per forward,
+- perhaps `shape` and `grammar`, which the answer follows,
 - perhaps `tau`, another one that a document shows, and `messages`, the conversation before the prompt.
 
 Looping answers are wrong.
@@ -18,10 +19,12 @@ Looping answers are wrong.
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from mars_demo.core.assets import read_json
+from mars_demo.core.grammar import Grammar
 from mars_demo.core.loops import is_loop
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
@@ -49,6 +52,8 @@ def failures(entry: dict) -> Iterator[str]:
     """Answer a prompt with AR and with MARS; yield what is wrong with the answers."""
     for tau in dict.fromkeys([None, TAU, entry.get("tau", TAU)]):
         request = Request("ar") if tau is None else Request("mars", tau)
+        if "shape" in entry:
+            request = replace(request, grammar=Grammar(entry["shape"], entry["grammar"]))
         messages = entry.get("messages", [])
         run = decode(loaded(entry["model"]), entry["prompt"], request, messages=messages).finish()
         mode = "AR" if tau is None else f"MARS at τ = {tau:g}"

@@ -119,14 +119,22 @@ def _tokenizer(tokenizer: PreTrainedTokenizerBase, ends: tuple[int, ...]) -> LLT
 
 @functools.lru_cache(GRAMMARS)
 def _compiled(tokenizer: LLTokenizer, grammar: Grammar) -> LLMatcher:
+    check(grammar)
+    return LLMatcher(tokenizer, _source(grammar), log_level=0)
+
+
+def check(grammar: Grammar) -> None:
+    """Check a grammar without a model.
+
+    Raises:
+        ValueError: if it is invalid.
+    """
     try:
-        matcher = LLMatcher(tokenizer, _source(grammar), log_level=0)
-        problem = matcher.get_error()
+        problem = LLMatcher.validate_grammar(_source(grammar))
     except ValueError as error:
         problem = str(error)
     if problem:
         raise ValueError(f"This is not a valid {KINDS[grammar.kind]}: {_reason(problem)}.")
-    return matcher
 
 
 def _source(grammar: Grammar) -> str:

@@ -3,7 +3,8 @@
 
 const SOON = 250; // ms after the last change of something that may go on changing
 // Of a race, as in race_settings.py.
-const SETTINGS = "prompt model mode tau criterion window max_new_tokens temperature top_p seed".split(" ");
+const SETTINGS =
+  "prompt model mode tau criterion window max_new_tokens temperature top_p seed shape grammar".split(" ");
 const ON_STAGE = ["run", "lane", "pass", "beside"]; // a recorded run, and what is shown of it
 
 const query = () => new URLSearchParams(location.search);
@@ -120,9 +121,9 @@ export function writeMask({ names, longest }, ...values) {
 }
 
 /**
- * What the page knows of races: the prompt, modes, τ and model of each recorded run, the `first` run to show
- * or null, the ids of example prompts, the modes in order, the defaults of the other settings, and the longest
- * prompt in a URL.
+ * What the page knows of races: the prompt, modes, τ and model of each recorded run with its other settings, the
+ * `first` run to show or null, the id, shape and grammar of each example by its prompt, the modes in order, the defaults of the other
+ * settings, and the longest prompt or grammar in a URL.
  * @type {any}
  */
 let races = null;
@@ -134,9 +135,7 @@ export const knowRaces = (data) => {
 const recorded = (/** @type {string | null | undefined} */ id) => races?.runs[id ?? ""];
 
 /** Return the settings of the URL's recorded run, for the controls: no request has to be waited for. */
-export function settingsOfRecording() {
-  return [...recorded(queryValue("run") ?? ""), ...Object.values(races.defaults)];
-}
+export const settingsOfRecording = () => recorded(queryValue("run")).flat();
 
 /**
  * Write the settings of the Race tab, after each change of a control and when a race begins (`live`), so that
@@ -152,11 +151,11 @@ export function writeRace(live, ...controls) {
 function writeSettings(live, prompt, model, modes, tau, watch, ...generation) {
   if (!races) return;
   const named = settingsInUrl([prompt, modes, tau, model], generation);
-  const fits = new URLSearchParams({ prompt: named.prompt }).toString().length <= races.longest;
-  const settings = { ...named, prompt: fits ? named.prompt : null };
+  const fits = [named.prompt, named.grammar ?? ""].every(isShort);
+  const settings = { ...named, ...(!fits && { prompt: null, shape: null, grammar: null }) };
   const run = live ? null : recorded(recordingInUrl(Object.keys(races.runs), races.first));
   const entries = Object.entries(settings);
-  const expected = run && settingsInUrl(run, []);
+  const expected = run && settingsInUrl(...run);
   const same = run && entries.every(([key, value]) => expected[key] === value);
   const moved =
     queryValue("run") !== null || entries.some(([key, value]) => ![null, value].includes(queryValue(key)));
@@ -167,17 +166,25 @@ function writeSettings(live, prompt, model, modes, tau, watch, ...generation) {
   });
 }
 
+/** @param {string} text */
+const isShort = (text) => new URLSearchParams({ prompt: text }).toString().length <= races.longest;
+
 /** Return the settings of a race as the URL has them; those at their defaults are null. */
 function settingsInUrl([prompt, modes, tau, model], generation) {
   const others = Object.entries(races.defaults).map(([name, value], index) => {
     const isDefault = [value, undefined, null, ""].includes(generation[index]);
     return [name, isDefault ? null : String(generation[index])];
   });
+  const settings = Object.fromEntries(others);
+  if (!settings.shape) settings.grammar = null;
+  const { id, ...shape } = races.examples[prompt] ?? {};
+  const isExample = id && Object.keys(shape).every((key) => shape[key] === settings[key]);
+  if (isExample) settings.shape = settings.grammar = null;
   return {
-    prompt: races.examples[prompt] ?? prompt,
+    prompt: isExample ? id : prompt,
     mode: races.modes.filter((mode) => modes.includes(mode)).join(),
     tau: String(tau),
     ...(model && { model }), // none before the models are known
-    ...Object.fromEntries(others),
+    ...settings,
   };
 }

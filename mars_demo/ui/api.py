@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import takewhile
 from typing import Annotated, Literal, get_type_hints
 
@@ -9,6 +10,7 @@ import gradio as gr
 from pydantic import Field, create_model
 
 from mars_demo.core import fields
+from mars_demo.core.grammar import LONGEST, Grammar
 from mars_demo.core.modes import BASELINE, RACED
 from mars_demo.core.modes import MODES as ALL
 from mars_demo.decoding.request import PARAMETERS, Request
@@ -33,6 +35,7 @@ def generate(
     temperature: fields.Temperature = GREEDY.temperature,
     top_p: fields.TopP = GREEDY.top_p,
     seed: fields.Seed = GREEDY.seed,
+    schema: Annotated[str, Field(max_length=LONGEST)] | None = None,
     trace: bool = False,
 ) -> str:
     """Answer a prompt and stream the answer as it grows.
@@ -45,7 +48,8 @@ def generate(
     knobs = Knobs()
     try:
         call = fields.validated(_Parameters, parameters)
-        request = call.request(call.mode, call.tau)
+        grammar = Grammar("json", call.given_schema) if call.given_schema else None
+        request = replace(call.request(call.mode, call.tau), grammar=grammar)
         answers = _answered(call.model, call.prompt, request, call.trace, knobs)
         yield from within_limits(answers, knobs)
     except ValueError as error:  # the caller's mistake, not a server error
@@ -73,6 +77,7 @@ _HELP = {"prompt": "the user's message", "model": "one of the page's models; def
 _HELP |= {name: parameter.metadata["help"] for name, parameter in PARAMETERS.items()}
 _HELP["window"] = "slots per forward; default: chosen for each forward by the costs of forwards"
 _HELP["temperature"] += "; 0, the default: greedy decoding"
+_HELP["schema"] = "a JSON schema as a text, which the answer follows; default: any text"
 _HELP["trace"] = "whether to stream the record of the run, about a kilobyte per forward, and not the answer"
 
 
@@ -85,6 +90,7 @@ def _described() -> type[Generation]:
     arguments = (f"        {name}: {texts[name]}." for name in kinds)
     generate.__doc__ += "\n".join(["", "    Args:", *arguments])
     given = {name: (kind, ...) for name, kind in kinds.items()}
+    given["given_schema"] = (given.pop("schema")[0], Field(alias="schema"))  # pydantic has a `schema`
     return create_model("Parameters", __base__=Generation, **given)
 
 

@@ -2,9 +2,11 @@
 
 from mars_demo.core.assets import read_json
 from mars_demo.core.names import BASE, TINY
+from mars_demo.ui.generation import GREEDY
 from mars_demo.ui.hosting.registry import MODELS
 
 PROMPTS = read_json("prompts.json")
+SHAPED = {one["prompt"]: (one["shape"], one["grammar"]) for one in PROMPTS if "shape" in one}
 GENERAL = "any chat model"
 EXAMPLES = {e["model"]: [own for own in PROMPTS if own["model"] == e["model"]] for e in PROMPTS}
 EXAMPLES[GENERAL] = [example for example in PROMPTS if example.get("general")]
@@ -16,3 +18,8 @@ def examples_for(model: str | None) -> list[dict]:
         knows_tasks_only = model in (TINY, BASE) or model not in MODELS.names()
         model = TINY if knows_tasks_only else GENERAL
     return EXAMPLES[model]
+
+
+def with_shape(prompt: str) -> tuple[str, str, str]:
+    """Return a prompt with the shape of its answer and the grammar, if it is an example that has one."""
+    return prompt, *SHAPED.get(prompt, (GREEDY.shape, GREEDY.grammar))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from mars_demo.core import fields
 from mars_demo.core.acceptance import Tau
+from mars_demo.core.grammar import KINDS, LONGEST, Grammar
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.modes import MODES
 from mars_demo.core.trace import Settings
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
+
+NONE, COMPACT = "none", "compact"  # shapes besides the kinds of grammars: any text, and compact JSON
 
 
 class Generation(BaseModel, **fields.STRICT, frozen=True):
@@ -21,6 +24,7 @@ class Generation(BaseModel, **fields.STRICT, frozen=True):
 
     window: slots per forward; None to choose them for each forward, by the costs of forwards.
     temperature: 0 for greedy decoding.
+    shape: the shape of the answer, of which `grammar` is the text.
     """
 
     criterion: fields.Criterion = Request.criterion
@@ -29,6 +33,14 @@ class Generation(BaseModel, **fields.STRICT, frozen=True):
     temperature: fields.Temperature = 0.0
     top_p: fields.TopP = Sampling.top_p
     seed: fields.Seed = Sampling.seed
+    shape: Literal[NONE, COMPACT, *KINDS] = NONE
+    grammar: Annotated[str, Field(max_length=LONGEST)] = ""
+
+    @property
+    def shaped(self) -> Grammar | None:
+        """Return the grammar of the answer, if any."""
+        kind = "json" if self.shape == COMPACT else self.shape
+        return None if kind == NONE else Grammar(kind, self.grammar, self.shape == COMPACT)
 
     def request(self, mode: str, tau: Tau) -> Request:
         """Return the request of an answer."""
@@ -39,6 +51,7 @@ class Generation(BaseModel, **fields.STRICT, frozen=True):
             window=self.window,
             max_new_tokens=self.max_new_tokens,
             sampling=Sampling.at(self.temperature, top_p=self.top_p, seed=self.seed),
+            grammar=self.shaped,
         )
 
     def narrowed(self, mode: str, tau: Tau, block_size: int | None) -> Request:
@@ -89,4 +102,11 @@ def of_record(settings: Settings) -> Generation:
         "max_new_tokens": min(settings.max_new_tokens, LIMITS.answer),
     }
     values |= {name: sampling[name] for name in ("temperature", "top_p", "seed") if name in sampling}
-    return fields.validated(Generation, values)
+    return fields.validated(Generation, values | of_grammar(settings.grammar))
+
+
+def of_grammar(grammar: Grammar | None) -> dict[str, str]:
+    """Return the settings of the shape of an answer; none of any text."""
+    if grammar is None:
+        return {}
+    return {"shape": COMPACT if grammar.compact else grammar.kind, "grammar": grammar.text}

@@ -8,7 +8,7 @@ from mars_demo.core.assets import read_json
 from mars_demo.core.modes import OPENING, modes_of
 from mars_demo.ui.controls import LIVE, QUIET
 from mars_demo.ui.drawing import Drawing
-from mars_demo.ui.examples import EXAMPLES, examples_for
+from mars_demo.ui.examples import EXAMPLES, examples_for, with_shape
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.race_settings import MODES, model_in_url
 
@@ -29,10 +29,13 @@ class ModeChoice(gr.CheckboxGroup):
 
 
 class ModelChoice:
-    """The components that depend on the chosen model."""
+    """The components that depend on the chosen model.
 
-    def __init__(self, model: gr.Dropdown, modes: list[str], prompt: gr.Textbox):
-        self.prompt = prompt
+    example: the controls of an example: the prompt, its shape and its grammar.
+    """
+
+    def __init__(self, model: gr.Dropdown, modes: list[str], example: list[gr.Component]):
+        self.example = example
         with gr.Column(elem_id="examples"):
             listed = samples(MODELS.names()[0])
             self.examples = gr.Dataset(label="Examples", components=["textbox"], **listed)
@@ -55,8 +58,8 @@ class ModelChoice:
         followed = [self.facts, self.modes, self.asking]
         self.asking.tick(follow_loading, [self.model, self.modes], followed, **QUIET)
         self.model.change(show_examples, self.model, self.examples, **QUIET)
-        self.examples.click(choose_example, self.examples, self.prompt, **QUIET)
-        self.model.input(replace_example, [self.model, self.prompt], self.prompt, **LIVE)
+        self.examples.click(choose_example, self.examples, self.example, **QUIET)
+        self.model.input(replace_example, [self.model, self.example[0]], self.example, **LIVE)
 
 
 def list_models(request: gr.Request):
@@ -113,13 +116,13 @@ def show_examples(model: str):
     return gr.Dataset(**samples(model))
 
 
-def choose_example(sample: list[str]) -> str:
-    """Set the prompt to an example."""
-    return sample[0]
+def choose_example(sample: list[str]) -> tuple:
+    """Set the prompt and the shape of the answer to those of an example."""
+    return with_shape(sample[0])
 
 
 def replace_example(model: str, prompt: str):
     """Replace the prompt if it is an example for another model."""
     own = [example["prompt"] for example in examples_for(model)]
     every = [example["prompt"] for examples in EXAMPLES.values() for example in examples]
-    return own[0] if prompt in every and prompt not in own else gr.skip()
+    return with_shape(own[0]) if prompt in every and prompt not in own else gr.skip()

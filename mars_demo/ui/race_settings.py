@@ -9,10 +9,11 @@ import gradio as gr
 from pydantic import TypeAdapter
 
 from mars_demo.core.fields import Share
+from mars_demo.core.grammar import Grammar
 from mars_demo.core.modes import BASELINE, OPENING, RACED
 from mars_demo.show import recordings
 from mars_demo.ui.examples import PROMPTS, examples_for
-from mars_demo.ui.generation import DEFAULTS, in_query
+from mars_demo.ui.generation import DEFAULTS, in_query, of_grammar
 from mars_demo.ui.hosting.gpu import LENT
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import TAU
@@ -20,6 +21,7 @@ from mars_demo.ui.knobs import TAU
 MODES = {f"{mode.title}: {mode.explained}": mode.name for mode in RACED}
 WATCH = not LENT  # the default of "Watch it write"; seconds of a lent GPU are the visitor's quota
 LONGEST_PROMPT = 2048  # bytes of an encoded prompt in the URL
+SHAPE = ("shape", "grammar")
 SETTINGS = ("prompt", "model", "mode", "tau", *DEFAULTS)  # in the URL, as in url.js
 
 
@@ -31,9 +33,15 @@ def recorded_runs() -> list[dict]:
 
 
 def recorded(entry: dict) -> tuple:
-    """Return the prompt, modes and first τ of a recorded run, whose other settings are the defaults."""
+    """Return the prompt, modes and first τ of a recorded run."""
     modes = [mode for mode in entry["modes"] if mode != BASELINE]
     return entry["prompt"], modes, entry["tau"][0][1]
+
+
+def recorded_generation(entry: dict) -> list:
+    """Return the generation settings of a recorded run: the defaults, but for the shape of its answer."""
+    grammar = Grammar(**entry["grammar"]) if "grammar" in entry else None
+    return [*(DEFAULTS | of_grammar(grammar)).values()]
 
 
 def opening(query: Mapping[str, str]) -> dict | None:
@@ -66,19 +74,20 @@ def in_url(request: gr.Request) -> tuple:
     query = dict(request.query_params)
     watch = {"0": False, "1": True}.get(query.get("watch"), gr.skip())
     if "run" in query and (entry := opening(query)):
-        return *recorded(entry), watch, *DEFAULTS.values(), gr.skip()
+        return *recorded(entry), watch, *recorded_generation(entry), gr.skip()
     prompt = query.get("prompt")
     if not prompt and query.get("model") in MODELS.names():
         prompt = examples_for(query["model"])[0]["id"]
-    texts = {example["id"]: example["prompt"] for example in PROMPTS}
+    example = next((example for example in PROMPTS if example["id"] == prompt), {"prompt": prompt})
+    query = {name: example[name] for name in SHAPE if name in example} | query
     modes = [mode for mode in query.get("mode", "").split(",") if mode in MODES.values()]
     return (
-        texts.get(prompt, prompt) if prompt else gr.skip(),
+        example["prompt"] or gr.skip(),
         modes or gr.skip(),
         _valid(TypeAdapter(Share).validate_strings, query.get("tau")),
         watch,
         *(_valid(partial(in_query, name), query.get(name)) for name in DEFAULTS),
-        gr.Accordion(open=True) if query.keys() & DEFAULTS.keys() else gr.skip(),
+        gr.Accordion(open=True) if query.keys() & DEFAULTS.keys() - {*SHAPE} else gr.skip(),
     )
 
 
@@ -101,9 +110,12 @@ def model_in_url(request: gr.Request) -> str | None:
 def known_races() -> dict[str, Any]:
     """Return what the page's script of the URL knows of races; see `races` in url.js."""
     return {
-        "runs": {entry["id"]: [*recorded(entry), entry["model"]] for entry in recorded_runs()},
+        "runs": {
+            entry["id"]: [[*recorded(entry), entry["model"]], recorded_generation(entry)]
+            for entry in recorded_runs()
+        },
         "first": (opening({}) or {}).get("id"),
-        "examples": {example["prompt"]: example["id"] for example in PROMPTS},
+        "examples": {one["prompt"]: {name: one.get(name) for name in ("id", *SHAPE)} for one in PROMPTS},
         "modes": list(MODES.values()),
         "defaults": DEFAULTS,
         "longest": LONGEST_PROMPT,

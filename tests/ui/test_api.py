@@ -29,6 +29,7 @@ REQUEST = {
     "temperature": 0.0,
     "top_p": 1.0,
     "seed": 0,
+    "schema": None,
     "trace": False,
 }
 MOST = str(LIMITS.answer)
@@ -57,6 +58,9 @@ BAD = [
     ("tau", math.nan, ["nan"]),
     ("tau", -0.1, ["-0.1", "0"]),
     ("max_new_tokens", 10**9, ["1000000000", MOST]),
+    ("schema", 5, ["5"]),
+    ("schema", '{"type": "strin"}', ["JSON", "strin"]),
+    ("schema", "[" * 60_000, ["50000"]),
     ("criterion", "luck", ["'luck'", "probability", "entropy", "margin"]),
 ]
 
@@ -154,7 +158,7 @@ def test_the_client_streams_the_answer_and_on_request_its_record(url, mars_tiny,
 
 
 ASKED = {"prompt": PROMPT, "model": "mars-tiny", "tau": 0.9, "max_new_tokens": 64}
-CALLS = [{}, {"trace": True}, {"tau": 2}]
+CALLS = [{}, {"trace": True}, {"tau": 2}, {"schema": '{"type": "boolean"}'}]
 
 
 async def visit(url: str):
@@ -167,7 +171,7 @@ async def visit(url: str):
 
 
 def test_one_tool_answers(url, mars_tiny):
-    [tool], (text, trace, wrong) = run(visit(url))
+    [tool], (text, trace, wrong, shaped) = run(visit(url))
     assert tool.name.endswith("generate") and tool.description
     parameters = tool.inputSchema["properties"]
     assert tool.inputSchema["required"] == ["prompt"] and parameters.keys() >= ASKED.keys()
@@ -176,6 +180,7 @@ def test_one_tool_answers(url, mars_tiny):
     assert not any(answer.isError for answer in (text, trace))
     assert text.content[0].text == expected.text
     assert Run.read(trace.content[0].text.splitlines()).token_ids == expected.token_ids
+    assert shaped.content[0].text in ("true", "false")
     # An agent that asks for a sentence reads a sentence.
     assert len(text.model_dump_json()) < 1000
     message = wrong.content[0].text

@@ -9,7 +9,7 @@ from mars_demo.ui import options
 from mars_demo.ui.examples import EXAMPLES, GENERAL
 from mars_demo.ui.generation import DEFAULTS
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.model_choice import list_models, replace_example, show_examples
+from mars_demo.ui.model_choice import choose_example, list_models, replace_example, show_examples
 from mars_demo.ui.race_settings import first, in_url, known_races, opening, recorded_runs
 from mars_demo.ui.racing import lanes
 from mars_demo.ui.training import fresh
@@ -78,6 +78,10 @@ def test_a_url_without_settings_opens_the_first_recorded_run_of_the_default_mode
     assert list_models(request(run="story")).value == story["model"] == "mars-tiny"
     prompt, modes, tau, _, *generation, _ = in_url(request(run="story"))
     assert generation == [*DEFAULTS.values()]
+    *_, shape, grammar, _ = in_url(request(run="fields"))
+    assert (shape, grammar) == ("json", opening({"run": "fields"})["grammar"]["text"])
+    [settings, more] = known_races()["runs"]["fields"]
+    assert settings[0] == opening({"run": "fields"})["prompt"] and more[-2:] == [shape, grammar]
     assert (prompt, ["ar", *modes], [[1, tau]]) == tuple(story[key] for key in KEYS)
     assert all(skipped(update) for update in in_url(request(tab="learn")))
     assert opening({"run": "unknown", "model": CHAT}) is None
@@ -86,10 +90,21 @@ def test_a_url_without_settings_opens_the_first_recorded_run_of_the_default_mode
     assert opening({"run": "story"}) == story
 
 
+def test_a_shape_in_the_url_comes_before_that_of_its_example(serve):
+    serve()
+    shaped = next(one for one in EXAMPLES[CHAT] if "shape" in one)
+    for given in ({}, {"shape": "none"}, {"shape": "compact", "grammar": "{}"}):
+        prompt, *_, shape, grammar, advanced = in_url(request(prompt=shaped["id"], **given))
+        expected = shaped | given
+        assert (prompt, shape, grammar) == tuple(expected[key] for key in ("prompt", "shape", "grammar"))
+        assert skipped(advanced)
+
+
 def test_an_invalid_url_changes_nothing(serve):
     serve()
     invalid = {"tau": "nan", "mode": "<b>", "model": "/etc/passwd", "criterion": "luck", "watch": "inf"}
     invalid |= {"window": "0", "max_new_tokens": "1e9", "temperature": "nan", "top_p": "0", "seed": "a"}
+    invalid |= {"shape": "circle", "grammar": "x" * 50_001}
     *arrived, advanced = in_url(request(**invalid))
     assert all(skipped(update) for update in arrived)
     assert list_models(request(model="/etc/passwd")).value == CHAT
@@ -110,10 +125,13 @@ def test_examples_follow_the_model_and_typed_text_stays(serve):
         assert show_examples(model).raw_samples == [[one["prompt"]] for one in EXAMPLES[key]]
     bus, chat, general = (EXAMPLES[name][0]["prompt"] for name in ("mars-tiny", CHAT, GENERAL))
     special = next(one["prompt"] for one in EXAMPLES[CHAT] if not one.get("general"))
-    assert replace_example(CHAT, bus) == chat
-    assert replace_example("owner/name", bus) == replace_example("owner/name", special) == general
+    assert replace_example(CHAT, bus) == (chat, "none", "")
+    for prompt in (bus, special):
+        assert replace_example("owner/name", prompt) == (general, "none", "")
     assert skipped(replace_example(CHAT, general))
-    assert replace_example("mars-tiny", special) == bus
+    assert replace_example("mars-tiny", special) == (bus, "none", "")
+    shaped = next(one for one in EXAMPLES[CHAT] if "shape" in one)
+    assert choose_example([shaped["prompt"]]) == (shaped["prompt"], shaped["shape"], shaped["grammar"])
     for prompt in (bus, "typed by a visitor"):
         assert skipped(replace_example("mars-tiny", prompt))
 

@@ -21,6 +21,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling, gumbel
 from mars_demo.models.chat import encode_prompt
 from mars_demo.serving.decode_batch import decode_batch
+from mars_demo.ui.generation import of_controls, of_record
 
 SCHEMA = json.dumps(
     {
@@ -265,3 +266,10 @@ def test_a_grammar_without_an_end_is_cut_at_the_limit(mars_tiny):
     request = Request("ar", max_new_tokens=5, grammar=Grammar("lark", 'start: "ab" start'))
     run = decode(mars_tiny, "Hi", request).finish()
     assert (run.tokens, run.stop) == (5, "length")
+
+
+def test_a_race_repeats_the_grammar_of_a_record(mars_tiny):
+    for grammar in (None, *GRAMMARS.values()):
+        run = decode(mars_tiny, "Hi", Request("mars", max_new_tokens=2, grammar=grammar)).finish()
+        generation = of_record(Run.read(run.lines()).settings)
+        assert of_controls(generation.shown().values()).request("mars", 0.9).grammar == grammar

@@ -43,14 +43,27 @@ function leading(items, test) {
   return first < 0 ? items.length : first;
 }
 
+/** Whether a token is the only one that the grammar of the answer allowed. */
+export const isForced = (/** @type {{ source?: string }} */ { source }) => source === "forced";
+
+/**
+ * Return the number of tokens that a grammar forced before a forward, which are part of the first pass; the
+ * forward itself accepts at least one.
+ * @param {Pass} pass
+ */
+export const forcedBefore = ({ pass, slots, accepted }) =>
+  pass === 1 ? Math.max(0, Math.min(accepted - 1, leading(slots, isForced))) : 0;
+
 /**
  * Return the number of tokens that a pass would have accepted at another τ, verified drafts and the token
- * after them included. Beyond its slots the record is silent, for example about an end token.
+ * after them included. Forced tokens need no τ. Beyond its slots the record is silent, for example about an
+ * end token.
  * @param {Pass} pass
  * @param {number} tau
  */
-export function acceptedAt({ slots, stop, verified = 0, accepted: own }, tau) {
-  const scores = slots.map(({ score }) => score);
-  const count = accepted(scores, tau, verified + 1);
-  return stop ? Math.min(count, own) : count;
+export function acceptedAt(pass, tau) {
+  const { slots, stop, verified = 0, accepted: own } = pass;
+  const always = Math.min(forcedBefore(pass) + verified + 1, slots.length);
+  const further = leading(slots.slice(always), (slot) => isForced(slot) || admits(slot.score, tau));
+  return stop ? Math.min(always + further, own) : always + further;
 }

@@ -49,6 +49,9 @@ import { fixed } from "./words.js";
  * @property {string} [gpu]
  * @property {{ temperature?: number }} [sampling]
  * @property {[positions: number, ms: number][]} [costs]
+ * @property {{ kind: string, text: string, compact?: boolean }} [grammar]
+ * @property {number} [prompt_tokens]
+ * @property {number} [cached_tokens]
  */
 
 /** @typedef {{ recording: string, title: string, note: string }} Recording the heading of a recorded run */

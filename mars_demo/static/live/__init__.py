@@ -79,7 +79,11 @@ def _facts(folder: Path, libraries: int) -> dict[str, Any]:
     return {
         "name": folder.name,
         "megabytes": round((_size(folder) + libraries) / 1e6),
-        "examples": [example for example in read_json("prompts.json") if example["model"] == folder.name],
+        "examples": [
+            one
+            for one in read_json("prompts.json")
+            if one["model"] == folder.name and "shape" not in one  # this page follows no grammar
+        ],
         "opening": _opening(folder.name),
     }
 

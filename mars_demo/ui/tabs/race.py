@@ -23,12 +23,14 @@ from mars_demo.ui.controls import (
     in_turns,
     tau_slider,
 )
+from mars_demo.ui.examples import with_shape
 from mars_demo.ui.generation import DEFAULTS, of_record
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import FORWARDS_PER_SECOND, set_tau, set_watched
 from mars_demo.ui.model_choice import ModelChoice
 from mars_demo.ui.race_settings import MODES, first, in_url, known_races
 from mars_demo.ui.racing import compete
+from mars_demo.ui.shape_choice import ShapeChoice
 from mars_demo.ui.stage import read_one
 from mars_demo.ui.tabs import Page
 
@@ -64,8 +66,8 @@ def _threshold(tau):
 
 
 def put_example(event: gr.EventData):
-    """Set the prompt to an example that the stage offers."""
-    return event.prompt
+    """Set the prompt and the shape of the answer to those of an example that the stage offers."""
+    return with_shape(event.prompt)
 
 
 def take(frontier: Frontier, title: str | None, prompt: str | None):
@@ -115,10 +117,12 @@ class RaceControls:
                 container=False,
             )
         self.tau = tau_slider("tau", tau, f"Acts immediately. At 1, one token per forward. {TAU_HINT}")
-        self.choice = ModelChoice(page.model, modes, self.prompt)
+        self.shaped = ShapeChoice()
+        self.example = [self.prompt, self.shaped.shape, self.shaped.grammar]
+        self.choice = ModelChoice(page.model, modes, self.example)
         self.model, self.modes = self.choice.model, self.choice.modes
         with gr.Accordion("Advanced", open=False, elem_id="advanced") as self.advanced:
-            self.generation = _generation_controls()
+            self.generation = [*_generation_controls(), *self.example[1:]]
 
     @property
     def settings(self) -> list:
@@ -127,7 +131,7 @@ class RaceControls:
 
 
 def _generation_controls() -> list[gr.Component]:
-    """Return the controls of the generation settings, in the order of `DEFAULTS`."""
+    """Return the controls of the generation settings but for the shape, in the order of `DEFAULTS`."""
     controls = {
         "criterion": gr.Radio(
             list(SCORES.items()),
@@ -158,7 +162,7 @@ def _generation_controls() -> list[gr.Component]:
     }
     for name, control in controls.items():
         control.value, control.elem_id = DEFAULTS[name], name
-    return [controls[name] for name in DEFAULTS]
+    return [*controls.values()]
 
 
 def build(page: Page, tab: gr.Tab) -> None:
@@ -187,7 +191,8 @@ def _fill(page: Page, c: RaceControls) -> None:
     )
     followed = [*recorded, c.model, *c.generation]
     page.stage.recorded(None, None, followed, js=call("settingsOfRecording"), **IN_BROWSER)
-    page.stage.example(put_example, None, c.prompt, **WITH_DATA)
+    page.stage.example(put_example, None, c.example, **WITH_DATA)
+    c.shaped.connect()
     c.tau.input(set_tau, [c.buttons.knobs, c.tau], None, **LIVE)
     c.watch.input(set_watched, [c.buttons.knobs, c.watch], None, **LIVE)
 

@@ -2,7 +2,8 @@
 
 import { fillBar, find, make, makeBar, say } from "../dom.js";
 import { percent, visible } from "../words.js";
-import { candidate, scoreName, scoreText, sourceText } from "./passes.js";
+import { isForced } from "../acceptance.js";
+import { candidate, scoreName, scoreText, slotNumber, sourceText } from "./passes.js";
 
 export function showCard(token, run, { pass: number, slot }, pinned) {
   const card = find(".card");
@@ -24,8 +25,10 @@ export function hideCard() {
 }
 
 export function whereOf(run, pass, slot) {
+  const text = `“${candidate(pass, slot)}”`;
+  if (isForced(pass.slots[slot])) return `Forward ${pass.pass}: ${text}, forced by the grammar`;
   return (
-    `Forward ${pass.pass}, slot ${slot + 1}: “${candidate(pass, slot)}”, ` +
+    `Forward ${pass.pass}, slot ${slotNumber(pass, slot)}: ${text}, ` +
     `${scoreName(run)} ${scoreText(run, pass.slots[slot].score)}`
   );
 }

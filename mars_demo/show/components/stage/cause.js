@@ -2,7 +2,7 @@
 
 import { fixed, plural, tauText } from "../words.js";
 import { baselineOf, inOrder, isBaseline } from "./modes.js";
-import { firstDifference, scoreName, scoreText } from "./passes.js";
+import { firstDifference, scoreName, scoreText, slotNumber } from "./passes.js";
 import { costPoints, curveThrough, predicted, slotsOf, timesOf } from "./speed.js";
 
 /** @typedef {import("./run.js").Run} Run */
@@ -76,8 +76,9 @@ function differing(/** @type {Run} */ run, /** @type {Run} */ baseline) {
   if (!place) return null;
   const { slots, tau } = run.passes[place.pass];
   const { score } = slots[place.slot];
-  const isGuess = place.slot > 0 && run.mode.beyond === "unread" && tau !== null;
-  const guess = `Slot ${place.slot + 1} reached τ ${tauText(tau ?? 1)} (${scoreName(run)} ${scoreText(run, score)})`;
+  const number = slotNumber(run.passes[place.pass], place.slot);
+  const isGuess = number > 1 && run.mode.beyond === "unread" && tau !== null;
+  const guess = `Slot ${number} reached τ ${tauText(tau ?? 1)} (${scoreName(run)} ${scoreText(run, score)})`;
   const where = isGuess ? `${guess}, but AR` : "After the same text, AR";
   return { sentence: `${where} continues differently: the answer may be wrong.`, offers: true };
 }
@@ -91,7 +92,7 @@ function gainless(/** @type {Run} */ run, /** @type {Run} */ baseline) {
 /** @param {Run} run */
 function fewTokens(run) {
   if (run.mode.uses_tau && run.passes.every(({ tau }) => tau === null || tau >= 1))
-    return "At τ = 1, each forward accepts one token.";
+    return `At τ = 1, each forward accepts one token${run.forced ? " and those that the grammar forces" : ""}.`;
   const { had, accepted } = slotsOf(run)[1] ?? { had: 0, accepted: 0 };
   if (!had) return "No forward predicted a second token.";
   const outcome = run.mode.uses_tau ? "The second slot reached τ" : "The second token was accepted";

@@ -1,6 +1,6 @@
 // The heat map of scores: forwards across, slots down, accepted cells outlined.
 
-import { acceptedAt } from "../acceptance.js";
+import { acceptedAt, isForced } from "../acceptance.js";
 import { draw, find, findAll, make, say, set } from "../dom.js";
 import { plural } from "../words.js";
 import { scoreName } from "./passes.js";
@@ -38,7 +38,7 @@ const capital = (text) => text[0].toUpperCase() + text.slice(1);
 function columnFor(pass, number) {
   const column = draw("g", { transform: `translate(${number} 0)`, "data-pass": number });
   pass.slots.forEach((slot, index) => {
-    const level = LEVELS.filter((bound) => slot.score >= bound).length;
+    const level = isForced(slot) ? "forced" : LEVELS.filter((bound) => slot.score >= bound).length;
     column.append(
       draw("rect", { x: 0.05, y: index + 0.03, width: 0.9, height: 0.94, "data-level": level }),
     );

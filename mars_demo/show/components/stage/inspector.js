@@ -1,6 +1,7 @@
 // The inspector: the details of one token.
 
 import { constants, server } from "../component.js";
+import { forcedBefore, isForced } from "../acceptance.js";
 import { find, make, say } from "../dom.js";
 import { percent, tauText, visible } from "../words.js";
 import { alternative, whereOf } from "./card.js";
@@ -39,11 +40,12 @@ export function drawInspector() {
 
 /** Return why the token was accepted. */
 function roleOf(run, pass, slot) {
+  if (isForced(pass.slots[slot])) return "It needed no forward of its own.";
   if (pass.drafts !== undefined && slot < pass.verified) return "A draft that this forward verified.";
   if (pass.drafts !== undefined && slot === pass.verified)
     return "The model's own token after the verified drafts.";
   if (run.mode.beyond === "filled") return "";
-  if (slot === 0) return "Slot 1 is always accepted: its inputs are real tokens only.";
+  if (slot === forcedBefore(pass)) return "Slot 1 is always accepted: its inputs are real tokens only.";
   return pass.tau === null
     ? ""
     : `Accepted because its score is at least τ = ${tauText(pass.tau)}, and so were those before it.`;
@@ -105,7 +107,9 @@ function drawPrediction(box, run, at) {
   say(
     find("p", box),
     own
-      ? `It gives this token ${chanceOf(own, slot)}.${first(own.top, own.id === slot.id)}`
+      ? isForced(own)
+        ? "The grammar leaves AR no choice either."
+        : `It gives this token ${chanceOf(own, slot)}.${first(own.top, own.id === slot.id)}`
       : (prediction?.words ?? missing(button)),
   );
   find("ol", box).replaceChildren(...(own?.top ?? prediction?.top ?? []).map(alternative));

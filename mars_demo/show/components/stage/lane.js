@@ -1,6 +1,6 @@
 // One side of the race: its answer, counters and strip of forwards.
 
-import { acceptedAt } from "../acceptance.js";
+import { acceptedAt, isForced } from "../acceptance.js";
 import { draw, find, findAll, make, say, set } from "../dom.js";
 import { fixed, tauText } from "../words.js";
 import { candidate, colour, describe, isCopy, isEnd } from "./passes.js";
@@ -75,6 +75,7 @@ export class Lane {
       if (isEnd(pass, index)) token.classList.add("end");
       else if (!slot.text) token.classList.add("waiting"); // the incomplete bytes of a character
       if (isCopy(slot)) token.classList.add("copied");
+      if (isForced(slot)) token.classList.add("forced");
       if (slot.text.includes("\n")) token.classList.add("newline");
       group.append(token);
     });
@@ -146,6 +147,7 @@ export class Lane {
     find(".lane-prompt", this.root).hidden = !run.race.letter;
     say(find(".lane-prompt", this.root), run.race.letter ? run.settings.prompt : "");
     this.root.classList.toggle("running", !run.done);
+    this.answer.classList.toggle("unfinished", run.isUnfinished && until === run.passes.length);
     const count = run.passes.length;
     set(this.strip, {
       "aria-valuemax": count,

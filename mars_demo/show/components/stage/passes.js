@@ -1,5 +1,6 @@
 // What a run's record says: states of slots, settings and scores in words.
 
+import { forcedBefore, isForced } from "../acceptance.js";
 import { constants } from "../component.js";
 import { percent, plural, tauText, visible } from "../words.js";
 
@@ -26,6 +27,14 @@ export const candidate = (/** @type {Pass} */ pass, /** @type {number} */ index)
 /** Whether a slot is an n-gram draft, which has its own mark wherever it is shown. */
 export const isCopy = (/** @type {{ source?: string }} */ { source }) => source === "copy";
 
+/**
+ * Return the number of a slot as the model counts: tokens that a grammar forces before the first forward come
+ * before its slots.
+ * @param {Pass} pass
+ * @param {number} index
+ */
+export const slotNumber = (pass, index) => index + 1 - forcedBefore(pass);
+
 /** Return a slot's source as a sentence; empty if it is not recorded. */
 export const sourceText = (/** @type {{ source?: string }} */ { source }) =>
   source ? `Source: ${source} (${constants.sources[source]}).` : "";
@@ -38,7 +47,7 @@ export const sourceText = (/** @type {{ source?: string }} */ { source }) =>
  */
 export function stateOf(run, number, index) {
   const pass = run.passes[number];
-  if (index < pass.accepted) return "accepted";
+  if (index < pass.accepted) return isForced(pass.slots[index]) ? "forced" : "accepted";
   if (pass.stop) return "unread";
   const { beyond } = run.mode;
   if (beyond === "draft") return "draft";
@@ -49,6 +58,9 @@ export function stateOf(run, number, index) {
 /** Whether a run's record can be evaluated at another τ: if it accepts slots from left to right. */
 export const allowsOtherTau = (/** @type {Run} */ { mode }) => mode.uses_tau && mode.beyond === "unread";
 
+/** @type {Record<string, string>} */
+const SHAPES = { json: "JSON", choice: "choices", regex: "pattern", lark: "grammar" };
+
 /** Return a run's settings in words, with the current τ. */
 export function describe(/** @type {Run} */ { mode, settings }, /** @type {number} */ tau) {
   const verifies = mode.beyond === "draft" || mode.needs_draft;
@@ -57,7 +69,8 @@ export function describe(/** @type {Run} */ { mode, settings }, /** @type {numbe
   const criterion = isConfidence(settings) ? "" : ` (${settings.criterion})`;
   const threshold = mode.uses_tau ? `τ ${tauText(tau)}${criterion}, ` : "";
   const { sampling } = settings;
-  return threshold + size + (sampling ? `, temperature ${sampling.temperature ?? 1}` : "");
+  const shape = settings.grammar ? `, ${SHAPES[settings.grammar.kind]}` : "";
+  return threshold + size + (sampling ? `, temperature ${sampling.temperature ?? 1}` : "") + shape;
 }
 
 /** The paper calls the probability of a token its confidence; other criteria keep their names. */
@@ -79,7 +92,7 @@ export function earlierGuesses(/** @type {Run} */ run, /** @type {number} */ at)
   return run.passes.slice(0, own).flatMap((pass, index) => {
     const slot = at - run.indexOf(index, 0);
     const guess = slot >= pass.accepted ? pass.slots[slot] : null;
-    return guess ? [{ number: pass.pass, slot: slot + 1, guess }] : [];
+    return guess ? [{ number: pass.pass, slot: slotNumber(pass, slot), guess }] : [];
   });
 }
 

@@ -6,11 +6,18 @@ import { curveThrough, predicted, sizesOf } from "./speed.js";
 /** Return the sentences. `points` are those of c(k); null if the cost of 1 position is unknown. */
 export function reasons(run, baseline, points) {
   if (run.passes.length < 2) return ["The whole answer came with the first forward, the prefill."];
-  if (run === baseline) return sizesOf(run).map(aboutBaseline);
-  const prediction = points && predicted(run, curveThrough(points));
+  if (run === baseline) return run.forced ? [aboutForced(run)] : sizesOf(run).map(aboutBaseline);
+  const cost = points && curveThrough(points);
+  const prediction = cost && predicted(run, cost);
   if (!prediction) return [MISSING];
   const measured = measuredOf(run, baseline);
-  return [explained(prediction, measured ?? prediction.factor), compared(prediction, measured, baseline)];
+  const own = baseline?.forced ? predicted(baseline, cost) : null;
+  const factor = prediction.factor / (own?.factor ?? 1);
+  const expected = own
+    ? `${written(prediction.factor)} ÷ ${written(own.factor)} = ${times(factor)} as fast as AR, ` +
+      `to which the grammar gives ${own.perForward.toFixed(2)} tokens per forward`
+    : `${times(factor)} as fast as one token at a time`;
+  return [explained(prediction, measured ?? factor), compared(expected, measured, baseline)];
 }
 
 const MISSING =
@@ -23,6 +30,10 @@ function aboutBaseline({ positions, ms }) {
     "the median. The other sides are compared with this one."
   );
 }
+
+const aboutForced = (run) =>
+  "Each forward gives one token and those that the grammar forces after it: " +
+  `${run.perForward.toFixed(2)} tokens per forward. The other sides are compared with this one.`;
 
 /** Return the measured speed-up of the verdict, if any. */
 function measuredOf(run, baseline) {
@@ -49,8 +60,8 @@ function explained({ perForward, positions, ratio, factor }, speed) {
   return `${tokens} tokens per forward, but ${cost}: ${division}.`;
 }
 
-function compared({ factor }, measured, baseline) {
-  const start = `Predicted: ${times(factor)} as fast as one token at a time.`;
+function compared(expected, measured, baseline) {
+  const start = `Predicted: ${expected}.`;
   if (measured !== null)
     return `${start} Measured: ${times(measured)}, which also counts the prefill of both sides.`;
   if (baseline) return `${start} Not measured: the race was stopped.`;

@@ -1,5 +1,6 @@
 // The runs on the stage, read from the JSON lines of their records. No drawing here.
 
+import { isForced } from "../acceptance.js";
 import { constants } from "../component.js";
 import { freeLane, modes } from "./modes.js";
 
@@ -93,6 +94,16 @@ export class Run {
   /** Tokens per millisecond. */
   get speed() {
     return this.ids.length / this.ms;
+  }
+
+  /** The number of tokens that the grammar forced. */
+  get forced() {
+    return this.accepted.filter(isForced).length;
+  }
+
+  /** Whether the answer was truncated before its grammar allowed an end. */
+  get isUnfinished() {
+    return Boolean(this.settings.grammar) && this.done?.stop === "length";
   }
 
   get stopped() {

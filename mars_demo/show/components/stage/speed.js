@@ -1,6 +1,8 @@
 // What a run's speed is made of: the cost of its forwards and what they accepted. No drawing here. c(k), the
 // cost of a forward of k positions, is measured by decoding/pace.py and the live page's pace.js.
 
+import { forcedBefore } from "../acceptance.js";
+
 const LARGEST = 64; // slots of a window
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -68,18 +70,32 @@ export function predicted(run, cost) {
 
 /**
  * Return the decided and the accepted slots of a forward. Slots after the end of an answer are undecided;
- * so are drafts that the next forward verifies.
+ * so are drafts that the next forward verifies. Tokens that a grammar forces before or after the slots are
+ * not among them.
  */
-function outcomeOf(run, { accepted, drafts = 0, slots, stop }) {
-  if (stop) return { slots: accepted, accepted };
-  return { slots: run.mode.beyond === "draft" ? drafts + 1 : slots.length, accepted };
+function outcomeOf(run, number) {
+  const pass = run.passes[number];
+  const slots = run.mode.beyond === "draft" ? (pass.drafts ?? 0) + 1 : computed(run, number);
+  const accepted = Math.min(pass.accepted - forcedBefore(pass), slots);
+  return { slots: pass.stop ? accepted : slots, accepted };
+}
+
+/** Return the slots that a forward computed: its last token, and its drafts and masks. */
+function computed({ passes, settings }, number) {
+  const [before, pass] = [passes[number - 1], passes[number]];
+  if (!settings.grammar) return pass.slots.length;
+  const { prompt_tokens = 0, cached_tokens = 0 } = settings;
+  const tokens = before
+    ? before.accepted - forcedBefore(before)
+    : prompt_tokens - cached_tokens + forcedBefore(pass);
+  return Math.min(pass.slots.length - forcedBefore(pass), pass.positions - tokens + 1);
 }
 
 /**
  * Return for each slot of the window the number of forwards that had it, and of those that accepted it.
  */
 export function slotsOf(run) {
-  const outcomes = run.passes.map((pass) => outcomeOf(run, pass));
+  const outcomes = run.passes.map((_, number) => outcomeOf(run, number));
   const length = Math.min(LARGEST, Math.max(0, ...outcomes.map(({ slots }) => slots)));
   return Array.from({ length }, (_, index) => {
     const had = outcomes.filter(({ slots }) => slots > index);

@@ -53,7 +53,9 @@ function ranked(others, runs) {
   return [
     winners,
     `${listed(({ title }) => title)} ${are} with AR's answer${truncation(winners[0])}: ` +
-      `${listed(({ perForward }) => fixed(perForward, 1))} tokens per forward, ${factor}× as fast as AR.`,
+      `${listed(({ perForward }) => fixed(perForward, 1))} tokens per forward` +
+      `${winners.some(({ forced }) => forced) ? `, ${listed(forcedRate)} of them forced` : ""}, ` +
+      `${factor}× as fast as AR.`,
   ];
 }
 
@@ -87,10 +89,18 @@ function described(run, runs, stopped, isFirst) {
 }
 
 const summary = (/** @type {Run} */ run, isFirst = true) =>
-  `${run.title}: ${fixed(run.perForward, 1)} ${isFirst ? "tokens " : ""}per forward`;
+  `${run.title}: ${fixed(run.perForward, 1)} ${isFirst ? "tokens " : ""}per forward` +
+  (run.forced ? `, ${forcedRate(run)} ${isFirst ? "of them " : ""}forced` : "");
 
-const truncation = (/** @type {Run} */ run) =>
-  run.done?.stop === "length" ? `, truncated at ${plural(run.ids.length, "token")}` : "";
+/** Return the tokens per forward that the grammar forced, as they are written. */
+const forcedRate = (/** @type {Run} */ run) => fixed(run.forced / run.forwards, 1);
+
+function truncation(/** @type {Run} */ run) {
+  if (run.done?.stop !== "length") return "";
+  const length = plural(run.ids.length, "token");
+  if (!run.isUnfinished) return `, truncated at ${length}`;
+  return `, unfinished (${length}${run.settings.grammar?.kind === "json" ? ", not valid JSON" : ""})`;
+}
 
 /**
  * Compare a run with the baseline; the speed of a loop is no achievement.
@@ -103,7 +113,9 @@ function compared(run, baseline, isFirst) {
   const speed = isLoop(run) ? "" : `, ${factor}${isFirst ? " as AR" : ""}`;
   const difference = firstDifference(baseline.ids, run.ids);
   const agreement =
-    difference === null ? `same answer${truncation(run)}` : `differs from token ${difference + 1} on`;
+    difference === null
+      ? `same answer${truncation(run)}`
+      : `differs from token ${difference + 1} on${run.isUnfinished ? truncation(run) : ""}`;
   return `${summary(run, isFirst)}${speed}; ${agreement}.`;
 }
 

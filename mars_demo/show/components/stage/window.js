@@ -1,11 +1,13 @@
 // The window of one forward, with a column per slot, on a phone a row.
 
+import { isForced } from "../acceptance.js";
 import { find, make, makeBar, say } from "../dom.js";
 import { plural, tauText, visible } from "../words.js";
 import { candidate, colour, isCopy, scoreText, stateOf } from "./passes.js";
 
 const STATES = {
   accepted: ["✓", "accepted"],
+  forced: ["□", "forced by the grammar"],
   rejected: ["✗", "first below τ"],
   unread: ["○", "ignored"],
   draft: ["◇", "draft, verified by the next forward"],
@@ -14,18 +16,27 @@ const STATES = {
 };
 
 /**
- * Return the rows of the window: {state, text, score, source, slot}. In verifying modes they include the
+ * Return the rows of the window: {state, text, score, source, slot, count}. In verifying modes they include the
  * rejected drafts of the previous forward.
  */
 function rowsOf(run, number) {
   const pass = run.passes[number];
   const end = endOf(run);
-  const rows = pass.slots.map(({ id, score, source }, slot) => {
-    const text = id === end ? "end" : candidate(pass, slot);
-    return { state: stateOf(run, number, slot), text, score, source, slot };
+  const rows = pass.slots.flatMap(({ id, score, source, top }, slot) => {
+    const state = stateOf(run, number, slot);
+    // Under a grammar, slots after its end or a rejected one may have no reading.
+    if (run.settings.grammar && state === "unread" && !score && !top.length) return [];
+    return { state, text: id === end ? "end" : candidate(pass, slot), score, source, slot };
   });
   rows.splice(pass.accepted, 0, ...rejectedDrafts(run, number));
-  return rows;
+  return rows.reduce(joined, []);
+}
+
+/** Add a row; a forced one joins the forced ones before it, so that the slots keep their room. */
+function joined(rows, row) {
+  const last = rows.at(-1);
+  if (row.state !== "forced" || last?.state !== "forced") return [...rows, { ...row, count: 1 }];
+  return [...rows.slice(0, -1), { ...last, text: last.text + row.text, count: last.count + 1 }];
 }
 
 /** Return the id of the end token of a run that ended with one; slots beyond it often have it too. */
@@ -54,6 +65,8 @@ function rejectedDrafts(run, number) {
 function captionOf(pass) {
   const tau = pass.tau === null ? "" : `, τ ${tauText(pass.tau)}`;
   const start = `forward ${pass.pass}: `;
+  const forced = pass.slots.slice(0, pass.accepted).filter(isForced).length;
+  if (forced) return `${start}${pass.accepted} accepted, ${forced} forced${tau}`;
   if (pass.drafts === undefined)
     return `${start}${pass.accepted} of ${plural(pass.slots.length, "slot")} accepted${tau}`;
   if (!pass.drafts) return `${start}no draft to verify yet, ${pass.accepted} accepted${tau}`;
@@ -90,14 +103,18 @@ function drawRows(list, run, pass, rows, chosen, threshold) {
 
 function nodeOf(run, row, chosen) {
   const [sign, words] = STATES[row.state];
-  const node = make("li", chosen !== null && row.slot === chosen ? "slot inspected" : "slot");
+  const node = make(
+    "li",
+    chosen !== null && chosen >= row.slot && chosen < row.slot + row.count ? "slot inspected" : "slot",
+  );
   node.dataset.state = row.state;
   node.dataset.column = row.state === "draft" ? "drafts" : "read";
   const [mark, bar] = [make("span", "mark", sign), makeBar()];
   mark.title = words;
   bar.style.setProperty("--share", row.score);
   const text = make("span", isCopy(row) ? "candidate copied" : "candidate", row.text);
-  node.append(mark, text, bar, make("span", "score", scoreText(run, row.score)));
+  const score = row.state === "forced" ? plural(row.count, "token") : scoreText(run, row.score);
+  node.append(mark, text, bar, make("span", "score", score));
   return node;
 }
 
