@@ -10,6 +10,8 @@ from mars_demo.decoding.matcher import Matcher
 from mars_demo.decoding.reading import Forward, Reading, forced
 from mars_demo.models.checkpoint import Checkpoint
 
+MOST_FORCED = 100  # tokens at once; a record has bounded passes
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -73,7 +75,7 @@ class Answer:
         self._started = time.perf_counter()
         # Forced tokens come before the first forward too, but at least one is left to accept with it.
         while self.matcher and not self.passes and self.matcher.forced and self.room > 1:
-            if self.matcher.forced[0] in self.checkpoint.end_ids:
+            if self.matcher.forced[0] in self.checkpoint.end_ids or len(self.ids) == MOST_FORCED:
                 break
             self._accept(forced(self.matcher.forced[0]))
         return self.text_ids[self.cached :]
@@ -112,7 +114,9 @@ class Answer:
     def _force(self) -> list[int]:
         """Accept the tokens that the grammar forces, and return them."""
         count = len(self.ids)
-        while self.matcher and self.matcher.forced and not self.stop:
+        while (
+            self.matcher and self.matcher.forced and not self.stop and len(self.ids) - count < MOST_FORCED
+        ):
             self._accept(forced(self.matcher.forced[0]))
         return self.ids[count:]
 

@@ -4,11 +4,12 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from itertools import takewhile
 from typing import NamedTuple
 
 from mars_demo.core import layout as layouts
 from mars_demo.core.layout import Layout, Role
-from mars_demo.core.trace import Run
+from mars_demo.core.trace import Pass, Run
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.training import two_streams
@@ -24,7 +25,8 @@ class Sentence:
     """The tokens and settings of a layout to draw.
 
     In training layouts the first `prompt` of the `ids` are the question. In `window` the last `new` are
-    newly accepted; in the other inference layouts they are drafts.
+    newly accepted; in the other inference layouts they are drafts, after `unread` tokens of the text that
+    are not cached.
 
     block_size: the block size of training, or the masks of a window or of each group. seed: the seed of the
     random block phase; None starts blocks with the answer. name: the text of a token.
@@ -35,6 +37,7 @@ class Sentence:
     name: Callable[[int], str]
     prompt: int = 1
     new: int = 1
+    unread: int = 1
     block_size: int = 4
     seed: int | None = None
 
@@ -167,9 +170,9 @@ def _layout(kind: str, sentence: Sentence) -> Layout:
     if kind == "window":
         cached = len(ids) - min(sentence.new, len(ids))
         return layouts.window(ids[cached:], masks, mask_id, cached)
-    cached = len(ids) - min(sentence.new, len(ids) - 1) - 1
-    last, drafts = ids[cached : cached + 1], ids[cached + 1 :]
-    return layouts.verification(last, drafts, masks, mask_id, cached, kind == "linear")
+    end = len(ids) - min(sentence.new, len(ids) - 1)
+    cached = max(0, end - sentence.unread)
+    return layouts.verification(ids[cached:end], ids[end:], masks, mask_id, cached, kind == "linear")
 
 
 def _of_inference(kind: str, sentence: Sentence) -> Mask:
@@ -213,7 +216,11 @@ def of_pass(run: Run, number: int, checkpoint: Checkpoint) -> Mask:
             "The mask can be drawn for ar, mars and lossless."
         )
     prompt_ids = encode_prompt(checkpoint.tokenizer, settings.conversation)
-    text = [*prompt_ids, *(slot.id for past in before for slot in past.slots[: past.accepted])]
+    head = run.passes[0]
+    first = forced_first(head)
+    ahead = () if before else head.slots[:first]
+    accepted = (slot for past in before for slot in past.slots[: past.accepted])
+    text = [*prompt_ids, *(slot.id for slot in (*accepted, *ahead))]
     width = len(text) + step.positions
     if width > WIDEST or step.positions * width > MOST_CELLS:
         raise ValueError(
@@ -221,21 +228,34 @@ def of_pass(run: Run, number: int, checkpoint: Checkpoint) -> Mask:
             f"{WIDEST} columns and {MOST_CELLS} cells."
         )
     sentence = Sentence(text, checkpoint.mask_id, checkpoint.token_name, prompt=len(prompt_ids))
-    if settings.mode == "lossless" and before:
+    if before:
         last = before[-1]
+        new = last.accepted - (last.verified or 0) - (first if last is head else 0)
+    else:
+        new = len(text) - settings.cached_tokens
+    if settings.mode == "lossless" and before:
         drafts = [slot.id for slot in last.slots[last.accepted :]][: step.drafts]
         groups = step.groups or 1
-        masks = (step.positions - 1 - len(drafts)) // groups
-        if masks < 0:
+        masks = (step.positions - new - len(drafts)) // groups
+        if masks < 0 or new < 1:
             raise ValueError("The record counts fewer positions than its drafts need.")
         kind = "verification" if groups > 1 or not drafts else "linear"
-        sentence = replace(sentence, ids=[*text, *drafts], new=len(drafts), block_size=masks)
+        verified = replace(sentence, ids=[*text, *drafts], new=len(drafts), unread=new)
+        sentence = replace(verified, block_size=masks)
     else:
         if not 0 <= settings.cached_tokens < len(prompt_ids):
             raise ValueError("The record counts more cached tokens than the prompt has.")
-        kind, new = "window", before[-1].accepted if before else len(text) - settings.cached_tokens
         if not 1 <= new <= step.positions:
             raise ValueError("The record counts fewer positions than it has new tokens.")
-        sentence = replace(sentence, new=new, block_size=step.positions - new)
+        kind, sentence = "window", replace(sentence, new=new, block_size=step.positions - new)
     caption = f"Forward {number} of “{settings.prompt}”: {step.positions} positions computed."
     return replace(draw_mask(kind, sentence), caption=caption)
+
+
+def forced_first(step: Pass) -> int:
+    """Return how many tokens a grammar forced before the first forward, which computed them.
+
+    They are the leading forced ones; if all are forced, the last one was accepted with the forward.
+    """
+    leading = sum(1 for _ in takewhile(lambda slot: slot.source == "forced", step.slots[: step.accepted]))
+    return leading - (leading == step.accepted)

@@ -262,10 +262,12 @@ def test_modes_that_fill_gaps_say_so(mars_tiny):
         decode(diffusion, "Hi", Request("block-diffusion", grammar=GRAMMARS["choice"]))
 
 
-def test_a_grammar_without_an_end_is_cut_at_the_limit(mars_tiny):
-    request = Request("ar", max_new_tokens=5, grammar=Grammar("lark", 'start: "ab" start'))
-    run = decode(mars_tiny, "Hi", request).finish()
-    assert (run.tokens, run.stop) == (5, "length")
+@pytest.mark.parametrize("limit", [5, 400])
+def test_a_grammar_without_an_end_is_cut_at_the_limit(mars_tiny, limit):
+    request = Request("lossless", max_new_tokens=limit, grammar=Grammar("lark", 'start: "ab" start'))
+    run = Run.read(decode(mars_tiny, "Hi", request).finish().lines())
+    assert (run.tokens, run.stop) == (limit, "length")
+    assert max(step.accepted for step in run.passes) < 250
 
 
 def test_a_race_repeats_the_grammar_of_a_record(mars_tiny):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from mars_demo.core.grammar import Grammar
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.models.runtime.engine import Engine
@@ -14,6 +15,7 @@ from mars_demo.ui.masks import MOST_CELLS, Sentence
 from mars_demo.ui.tabs import mask as tab
 
 MASK = 2
+SCHEMA = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
 
 
 def name(token: int) -> str:
@@ -65,10 +67,13 @@ def test_a_block_diffusion_mask_predicts_its_own_position():
     assert masks and all(cell.target == f"<{10 + cell.position}>" for cell in masks)
 
 
+@pytest.mark.parametrize("grammar", [None, Grammar("json", SCHEMA), Grammar("choice", "The only one.")])
 @pytest.mark.parametrize(
     ("mode", "linear"), [("ar", True), ("mars", True), ("lossless", True), ("lossless", False)]
 )
-def test_the_picture_of_a_recorded_forward_is_its_actual_mask(mars_tiny, monkeypatch, mode, linear):
+def test_the_picture_of_a_recorded_forward_is_its_actual_mask(
+    mars_tiny, monkeypatch, mode, linear, grammar
+):
     ran = []
     forward = Engine.forward
 
@@ -79,9 +84,12 @@ def test_the_picture_of_a_recorded_forward_is_its_actual_mask(mars_tiny, monkeyp
     monkeypatch.setattr(Engine, "forward", watched)
     prompt = "How many meters is 3 kilometers? " * 3
     run = decode(
-        mars_tiny, prompt, Request(mode=mode, window=1 if mode == "ar" else 3, linear=linear)
+        mars_tiny,
+        prompt,
+        Request(mode=mode, window=1 if mode == "ar" else 3, linear=linear, grammar=grammar),
     ).finish()
-    if mode == "lossless":
+    assert grammar is None or run.sources["forced"]
+    if mode == "lossless" and not grammar:
         assert any(slot.source == "copy" for step in run.passes for slot in step.slots)
     for index, layout in enumerate(ran):
         picture = masks.of_pass(run, index + 1, mars_tiny)
