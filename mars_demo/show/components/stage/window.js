@@ -7,7 +7,7 @@ import { candidate, colour, isCopy, scoreText, stateOf } from "./passes.js";
 
 const STATES = {
   accepted: ["✓", "accepted"],
-  forced: ["□", "forced by the grammar"],
+  forced: ["□", "forced"],
   rejected: ["✗", "first below τ"],
   unread: ["○", "ignored"],
   draft: ["◇", "draft, verified by the next forward"],
