@@ -10,7 +10,7 @@ API = "/gradio_api"
 JSON = {"content-type": "application/json"}
 KNOWN = {"prompt": "How many meters is 14 kilometers?", "model": "mars-tiny", "mode": "mars", "tau": 0.9}
 KNOWN |= {"window": None, "max_new_tokens": 24, "criterion": "probability"}
-KNOWN |= {"temperature": 0.0, "top_p": 1.0, "seed": 0, "trace": False}
+KNOWN |= {"temperature": 0.0, "top_p": 1.0, "seed": 0, "schema": None, "trace": False}
 # Traces of code and contents of private files, which no answer may contain.
 LEAKS = re.compile(
     r"Traceback \(most|File \\?\"|site-packages|\.py\\?\", line|mars_demo/|\b\w+Error\b: |"
