@@ -16,10 +16,12 @@ from pathlib import Path
 from PIL import Image, ImageOps
 from playwright.sync_api import Page, sync_playwright
 
-from benchmarks import report, speed
+from benchmarks import grammar, report, speed
 from mars_demo.evaluation import results
 
+FIRST = "one prompt at a time, on a CPU"
 METHODS = (speed.AR, speed.MARS, speed.LOSSLESS, speed.LLAMA)
+SHAPED = (grammar.AR, "lossless, with the shape")
 SIZE = {"width": 1100, "height": 690}
 FRAME, LAST = 100, 3000  # milliseconds per frame, and of the last frame
 PREVIEW = (1100, 576)  # as wide as links' previews are drawn
@@ -34,8 +36,15 @@ def table() -> str:
         timed = results.read_results(file)
         for method, row in speed.cells(timed, "tokens per forward", "accuracy", "as fast as AR").items():
             if method in METHODS:
-                rows.append({"one prompt at a time, on a CPU": f"`{timed['model']}`: {method}"} | row)
+                rows.append({FIRST: f"`{timed['model']}`: {method}"} | row)
         samples.append(f"{timed['prompts']} held-out prompts of {timed['tasks']} (`assets/results/{file}`)")
+    shaped = results.read_results(grammar.FILE)
+    for cell in grammar.cells(shaped):
+        if cell["answers"] == "JSON" and cell["method"] in SHAPED:
+            own = {"accuracy": cell["right"], "as fast as AR": cell["as fast as AR without it"]}
+            own = {"tokens per forward": cell["tokens per forward"]} | own
+            rows.append({FIRST: f"`{shaped['model']}`, JSON answers: {cell['method']}"} | own)
+    samples.append(f"{shaped['rows'][0]['n']} with JSON answers (`assets/results/{grammar.FILE}`)")
     return report.shown(rows) + f"\n\n<sub>{', '.join(samples)}, {report.rounds(timed)}.</sub>"
 
 
