@@ -124,11 +124,11 @@ def table(file: str | Path = FILE) -> str:
     measured, rows = results.read_results(file), {}
     base = {row["size"]: row for row in measured["rows"] if row["method"] == BASELINE}
     # The fastest first: of several sizes of block caches, the table has that one.
-    for one in sorted(measured["rows"], key=lambda row: (row["size"], median(row["seconds"]))):
-        kind = re.sub(r"(block cache|lossless,) \d+( drafts,)?", r"\1", one["method"])
+    for row in sorted(measured["rows"], key=lambda row: (row["size"], median(row["seconds"]))):
+        kind = re.sub(r"(block cache|lossless,) \d+( drafts,)?", r"\1", row["method"])
         if kind in SHOWN:
-            faster = report.faster(one["seconds"], base[one["size"]]["seconds"])
-            rows.setdefault(kind, {"method": kind}).setdefault(f"batch {one['size']}", faster)
+            faster = report.faster(row["seconds"], base[row["size"]]["seconds"])
+            rows.setdefault(kind, {"method": kind}).setdefault(f"batch {row['size']}", faster)
     return report.shown([rows[kind] for kind in SHOWN]) + report.source(
         measured, report.prompts(measured), report.rounds(measured)
     )

@@ -44,7 +44,7 @@ def content() -> dict[str, Any]:
 def read(file: str) -> dict[str, Any]:
     """Return the content of a results file, or its sweep of `mars-tiny`."""
     record = results.read_results(file)
-    return next((one for one in record.get("sweeps", ()) if one["model"] == TINY), record)
+    return next((sweep for sweep in record.get("sweeps", ()) if sweep["model"] == TINY), record)
 
 
 def trained(record: Mapping, methods: list[tuple[str, str]], **_: Any) -> Iterator[dict]:

@@ -159,8 +159,8 @@ def summed(answers: Sequence[Mapping], ar: Sequence[Mapping]) -> dict[str, int]:
 def costs(timed: Mapping[str, Timed]) -> dict[str, Any]:
     """Return the mean milliseconds of prompts, with their tokenization, and of later forwards by size."""
     ar, by_positions = timed[AR], {}
-    for one in timed.values():
-        for answer in one.outputs:
+    for timing in timed.values():
+        for answer in timing.outputs:
             for positions, ms in answer["forwards"][1:]:
                 if ms is not None and positions <= MOST_POSITIONS:
                     by_positions.setdefault(positions, []).append(ms)

@@ -21,7 +21,9 @@ class Timed:
     def counts(self) -> dict[str, Any]:
         """Return the seconds and the sums of the outputs, which are counts by name."""
         names = self.outputs[0]
-        return {"seconds": self.seconds} | {name: sum(one[name] for one in self.outputs) for name in names}
+        return {"seconds": self.seconds} | {
+            name: sum(output[name] for output in self.outputs) for name in names
+        }
 
 
 def take_turns(

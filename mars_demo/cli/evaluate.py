@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
         print_row(rows[-1])
     for setting in dict.fromkeys(point.setting for point in points):
         same = [point for point in points if point.setting == setting]
-        outcomes = tuple(one for point in same for one in point.outcomes)
+        outcomes = tuple(answer for point in same for answer in point.outcomes)
         print_row(Point(setting, outcomes, sum(point.seconds for point in same)).row("average"))
     if arguments.output:
         record = {"model": checkpoint.name, "mode": request.mode, "criterion": request.criterion}

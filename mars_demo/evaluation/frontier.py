@@ -95,7 +95,7 @@ class Point:
     @cached_property
     def graded(self) -> list[bool]:
         """Return whether each answer to a prompt with a reference answer is right."""
-        return [one.right for one in self.outcomes if one.right is not None]
+        return [answer.right for answer in self.outcomes if answer.right is not None]
 
     @cached_property
     def accuracy(self) -> float | None:
@@ -108,28 +108,32 @@ class Point:
     @cached_property
     def tokens_per_forward(self) -> float:
         """The ratio of all tokens to all forwards."""
-        return sum(one.tokens for one in self.outcomes) / sum(one.forwards for one in self.outcomes)
+        return sum(answer.tokens for answer in self.outcomes) / sum(
+            answer.forwards for answer in self.outcomes
+        )
 
     @cached_property
     def tokens_per_forward_interval(self) -> tuple[float, float]:
-        tokens, forwards = zip(*((one.tokens, one.forwards) for one in self.outcomes))
+        tokens, forwards = zip(*((answer.tokens, answer.forwards) for answer in self.outcomes))
         return bootstrap.interval(tokens, forwards)
 
     def row(self, task: str) -> dict[str, Any]:
         """Return the JSON form without the outcomes, with the name of their task."""
         names = ("n", "accuracy", "tokens_per_forward", "seconds")
-        sums = {name: sum(getattr(one, name) for one in self.outcomes) for name in ("tokens", "forwards")}
+        sums = {
+            name: sum(getattr(answer, name) for answer in self.outcomes) for name in ("tokens", "forwards")
+        }
         row = {"task": task, "tau": self.setting.tau} | sums
         return row | {name: getattr(self, name) for name in names}
 
     @property
     def wrong(self) -> list[Graded]:
-        return [one for one in self.outcomes if one.right is False]
+        return [answer for answer in self.outcomes if answer.right is False]
 
     @property
     def different(self) -> list[Graded]:
         """The answers that differ from AR's."""
-        return [one for one in self.outcomes if one.leaves is not None]
+        return [answer for answer in self.outcomes if answer.leaves is not None]
 
 
 @dataclass(frozen=True)
@@ -159,12 +163,12 @@ class Frontier:
 
     def faster_interval(self, point: Point) -> tuple[float, ...]:
         """Return the interval of the speed-up, if the seconds of each prompt are known."""
-        base, own = ([one.seconds for one in each.outcomes] for each in (self.find(AR), point))
+        base, own = ([answer.seconds for answer in side.outcomes] for side in (self.find(AR), point))
         return () if None in own else bootstrap.interval(base, own)
 
-    def speed_up(self, one: Graded) -> float:
+    def speed_up(self, answer: Graded) -> float:
         """Return the speed-up over AR on one prompt whose seconds are known."""
-        return self.find(AR).outcomes[one.number].seconds / one.seconds
+        return self.find(AR).outcomes[answer.number].seconds / answer.seconds
 
     def table(self) -> DataFrame:
         """Return a table of texts, with a row per point."""
@@ -222,12 +226,12 @@ _NONE = "-"
 
 
 def _point_record(point: Point, texts: bool) -> dict[str, Any]:
-    counts = {name: [getattr(one, name) for one in point.outcomes] for name in _COUNTS}
-    wrong = {str(one.number): one.text for one in point.wrong if texts and one.text is not None}
+    counts = {name: [getattr(answer, name) for answer in point.outcomes] for name in _COUNTS}
+    wrong = {str(answer.number): answer.text for answer in point.wrong if texts and answer.text is not None}
     return {
         **asdict(point.setting),
         "seconds": round(point.seconds, 3),
-        "right": "".join(str(int(one.right)) for one in point.outcomes),
+        "right": "".join(str(int(answer.right)) for answer in point.outcomes),
         **{
             name: " ".join(_NONE if n is None else str(n) for n in column)
             for name, column in counts.items()

@@ -75,7 +75,9 @@ def points(
                 outcomes[setting].append(Graded(number, right, *counts, leaves, run.text, alone))
             seconds[setting] += took
         if finished:
-            done = tuple(Point(one, tuple(own), seconds[one]) for one, own in outcomes.items() if own)
+            done = tuple(
+                Point(setting, tuple(own), seconds[setting]) for setting, own in outcomes.items() if own
+            )
         yield done, message
 
 
@@ -83,7 +85,9 @@ def _raced(
     checkpoint: Checkpoint, chosen: Sequence[Question], requests: Requests
 ) -> Iterator[tuple[list[Finished], str]]:
     for number, question in enumerate(chosen):
-        runs = {one: decode(checkpoint, question.prompt, request) for one, request in requests.items()}
+        runs = {
+            setting: decode(checkpoint, question.prompt, request) for setting, request in requests.items()
+        }
         for _ in race(runs):
             yield [], f"{number} of {len(chosen)} prompts."
         finished = [(setting, number, [run], run.seconds) for setting, run in runs.items()]
@@ -100,7 +104,7 @@ def _batched(
         seconds, answered, started = 0.0, 0, time.perf_counter()
         for moved in decoding:
             seconds += time.perf_counter() - started
-            answered += sum(bool(decoding.runs[one].stop) for one in moved)
+            answered += sum(bool(decoding.runs[number].stop) for number in moved)
             finished = [(setting, 0, decoding.runs, seconds)] if answered == len(prompts) else []
             place = f"Point {number} of {len(requests)}: {setting.title}"
             yield finished, f"{place}; {answered} of {len(prompts)} prompts answered."

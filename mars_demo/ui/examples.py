@@ -6,7 +6,9 @@ from mars_demo.ui.generation import GREEDY
 from mars_demo.ui.hosting.registry import MODELS
 
 PROMPTS = read_json("prompts.json")
-SHAPED = {one["prompt"]: (one["shape"], one["grammar"]) for one in PROMPTS if "shape" in one}
+SHAPED = {
+    example["prompt"]: (example["shape"], example["grammar"]) for example in PROMPTS if "shape" in example
+}
 GENERAL = "any chat model"
 EXAMPLES = {e["model"]: [own for own in PROMPTS if own["model"] == e["model"]] for e in PROMPTS}
 EXAMPLES[GENERAL] = [example for example in PROMPTS if example.get("general")]

@@ -100,7 +100,7 @@ def own_verdict(frontier: Frontier) -> str:
     elif low <= 1:
         compared += f" (95% interval {low:.2f}–{high:.2f}: no clear difference)"
     same, are = n - len(point.different), "s are" if n > 1 else " is"
-    repeating = sum(is_loop(one.text) for one in point.outcomes)
+    repeating = sum(is_loop(answer.text) for answer in point.outcomes)
     loops = f" {repeating} of its answers repeat themselves: no gain." if repeating else ""
     return (
         f"On your {n} prompt{'s' * (n > 1)}, MARS at τ = {TAU} is {compared}, "
@@ -120,13 +120,13 @@ def races(checkpoint: Checkpoint, prompts: dict[int, Prompt]) -> Iterator[tuple[
         ValueError: if the checkpoint has no τ, or a prompt does not fit; the message names the line.
     """
     settings = grid(checkpoint, [CRITERION], TAUS[:3])
-    requests = {one: replace(one.request(MAX_NEW_TOKENS), adaptive=True) for one in settings}
-    for line, one in prompts.items():
+    requests = {setting: replace(setting.request(MAX_NEW_TOKENS), adaptive=True) for setting in settings}
+    for line, prompt in prompts.items():
         with _named(line):
-            read, *_ = prepare(checkpoint, [user(one.prompt)], requests[AR].fitted(checkpoint))
+            read, *_ = prepare(checkpoint, [user(prompt.prompt)], requests[AR].fitted(checkpoint))
             require_caches(checkpoint, read.prompt_tokens + MAX_NEW_TOKENS, len(requests))
     chosen = [*prompts.values()]
-    texts = tuple(one.prompt for one in chosen)
+    texts = tuple(question.prompt for question in chosen)
     frontier = Frontier(checkpoint.name, NAME, TITLE, 1, results.machine(checkpoint), texts)
     for done, message in points(checkpoint, chosen, requests):
         yield replace(frontier, points=done), message

@@ -115,7 +115,9 @@ def known_races() -> dict[str, Any]:
             for entry in recorded_runs()
         },
         "first": (opening({}) or {}).get("id"),
-        "examples": {one["prompt"]: {name: one.get(name) for name in ("id", *SHAPE)} for one in PROMPTS},
+        "examples": {
+            example["prompt"]: {name: example.get(name) for name in ("id", *SHAPE)} for example in PROMPTS
+        },
         "modes": list(MODES.values()),
         "defaults": DEFAULTS,
         "longest": LONGEST_PROMPT,

@@ -86,7 +86,7 @@ def recorded_frontier(model: str, tasks: str) -> tuple[Frontier, gr.Dropdown, st
     elif tasks == own_prompts.NAME:
         about = "Paste your prompts and press “Measure here”."
     else:
-        titles = ", ".join(one.title for one in frontiers.values())
+        titles = ", ".join(frontier.title for frontier in frontiers.values())
         others = f" It has results for: {titles}." if titles else ""
         about = (
             f"No recorded results for {model} on these tasks.{others} "
@@ -203,23 +203,25 @@ def look(frontier: Frontier, title: str | None):
     if point is None:
         return gr.Column(visible=False), gr.skip(), gr.Dropdown(value=None)
     is_own = frontier.tasks == own_prompts.NAME
-    order = frontier.speed_up if is_own else lambda one: (one.right is not False, one.leaves is None)
+    order = (
+        frontier.speed_up if is_own else lambda answer: (answer.right is not False, answer.leaves is None)
+    )
     outcomes = sorted(point.outcomes, key=order)
-    prompts = [frontier.prompts[one.number] for one in outcomes]
-    texts = ["(text not recorded)" if one.text is None else one.text for one in outcomes]
-    graded = [", ".join(comparisons(frontier, one)) for one in outcomes]
+    prompts = [frontier.prompts[answer.number] for answer in outcomes]
+    texts = ["(text not recorded)" if answer.text is None else answer.text for answer in outcomes]
+    graded = [", ".join(comparisons(frontier, answer)) for answer in outcomes]
     table = DataFrame({"prompt": prompts, "answer": texts, "result": graded})
     return gr.Column(visible=True), table, gr.Dropdown(choices=prompts)
 
 
-def comparisons(frontier: Frontier, one: Graded) -> Iterator[str]:
+def comparisons(frontier: Frontier, answer: Graded) -> Iterator[str]:
     """Yield how an answer compares with the right answer and with AR."""
-    if one.right is not None:
-        yield "✓ right" if one.right else "✗ wrong"
-    if one.seconds is not None:
-        yield f"{frontier.speed_up(one):.2f}× AR"
-    if one.leaves is not None:
-        yield f"differs from AR at token {one.leaves + 1}"
+    if answer.right is not None:
+        yield "✓ right" if answer.right else "✗ wrong"
+    if answer.seconds is not None:
+        yield f"{frontier.speed_up(answer):.2f}× AR"
+    if answer.leaves is not None:
+        yield f"differs from AR at token {answer.leaves + 1}"
 
 
 class FrontierControls:
