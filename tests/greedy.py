@@ -22,8 +22,8 @@ from mars_demo.models.runtime.engine import Engine
 TIE = 1e-4
 
 
-def generate(checkpoint: Checkpoint, prompt: str | list[int], count: int) -> list[int]:
-    """Return at most `count` tokens that answer a prompt or continue token ids."""
+def generate(checkpoint: Checkpoint, prompt: str | list[int], count: int, **more) -> list[int]:
+    """Return at most `count` tokens that answer a prompt or continue token ids; `more` settings."""
     ids = encode_prompt(checkpoint.tokenizer, prompt) if isinstance(prompt, str) else prompt
     inputs = torch.tensor([ids])
     output = checkpoint.model.generate(
@@ -33,6 +33,7 @@ def generate(checkpoint: Checkpoint, prompt: str | list[int], count: int) -> lis
         max_new_tokens=count,
         eos_token_id=sorted(checkpoint.end_ids),
         pad_token_id=checkpoint.tokenizer.pad_token_id,
+        **more,
     )
     return output[0, inputs.shape[1] :].tolist()
 

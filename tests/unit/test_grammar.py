@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from itertools import takewhile
 
+import greedy
 import llguidance.hf
 import pytest
 import torch
@@ -83,23 +84,13 @@ def allowed(checkpoint, grammar: Grammar, answer: list[int], size: int) -> torch
 
 def generate(checkpoint, prompt: str, grammar: Grammar, count: int) -> list[int]:
     """Return the answer of transformers' greedy decoding among the allowed tokens."""
-    inputs = torch.tensor([encode_prompt(checkpoint.tokenizer, prompt)])
-    length = inputs.shape[1]
+    length = len(encode_prompt(checkpoint.tokenizer, prompt))
 
     def masked(ids, scores):
         mask = allowed(checkpoint, grammar, ids[0, length:].tolist(), scores.shape[-1])
         return scores.masked_fill(~mask, -torch.inf)
 
-    output = checkpoint.model.generate(
-        inputs,
-        attention_mask=torch.ones_like(inputs),
-        do_sample=False,
-        max_new_tokens=count,
-        eos_token_id=sorted(checkpoint.end_ids),
-        pad_token_id=checkpoint.tokenizer.pad_token_id,
-        logits_processor=LogitsProcessorList([masked]),
-    )
-    return output[0, length:].tolist()
+    return greedy.generate(checkpoint, prompt, count, logits_processor=LogitsProcessorList([masked]))
 
 
 def matches(grammar: Grammar, text: str) -> bool:
