@@ -4,12 +4,13 @@ A point is one setting of the decoder on the prompts of a task set.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 from pandas import DataFrame
 
+from mars_demo.core.grammar import Grammar
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import bootstrap
 
@@ -18,11 +19,15 @@ TAUS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 @dataclass(frozen=True)
 class Setting:
-    """The decoder's setting for a point: the mode and, where it uses τ, the criterion and τ."""
+    """The decoder's setting for a point: the mode and, where it uses τ, the criterion and τ.
+
+    grammar: of the answers, if they have a given shape.
+    """
 
     mode: str
     criterion: str | None = None
     tau: float | None = None
+    grammar: Grammar | None = None
 
     @property
     def line(self) -> str:
@@ -31,9 +36,10 @@ class Setting:
 
     @property
     def title(self) -> str:
+        title = "AR" if self.mode == "ar" else self.mode
         if self.tau is not None:
-            return f"{self.criterion}, τ = {self.tau:g}"
-        return "AR" if self.mode == "ar" else self.mode
+            title = f"{self.criterion}, τ = {self.tau:g}"
+        return f"{title}, with the shape" if self.grammar else title
 
     def request(self, max_new_tokens: int) -> Request:
         """Return the request of this setting.
@@ -42,7 +48,7 @@ class Setting:
             ValueError: if the mode or the criterion is unknown, or τ is not from 0 to 1.
         """
         scored = {} if self.tau is None else {"tau": self.tau, "criterion": self.criterion}
-        return Request(self.mode, max_new_tokens=max_new_tokens, **scored)
+        return Request(self.mode, max_new_tokens=max_new_tokens, grammar=self.grammar, **scored)
 
 
 AR = Setting("ar")  # the baseline
@@ -75,7 +81,7 @@ class Graded:
     right: bool | None
     tokens: int
     forwards: int
-    leaves: int | None = None  # the index of the first difference from AR, if any
+    leaves: int | None = None  # the index of the first difference from AR with the same shape, if any
     text: str | None = None
     seconds: float | None = None
 
@@ -157,7 +163,7 @@ class Frontier:
         return next((point for point in self.points if point.setting.title == title), None)
 
     def faster(self, point: Point) -> float | None:
-        """Return the speed-up over AR in seconds; None without AR."""
+        """Return the speed-up over AR without a shape in seconds; None without AR."""
         ar = self.find(AR)
         return ar and ar.seconds / point.seconds
 
@@ -229,7 +235,7 @@ def _point_record(point: Point, texts: bool) -> dict[str, Any]:
     counts = {name: [getattr(answer, name) for answer in point.outcomes] for name in _COUNTS}
     wrong = {str(answer.number): answer.text for answer in point.wrong if texts and answer.text is not None}
     return {
-        **asdict(point.setting),
+        **{name: getattr(point.setting, name) for name in ("mode", "criterion", "tau")},
         "seconds": round(point.seconds, 3),
         "right": "".join(str(int(answer.right)) for answer in point.outcomes),
         **{

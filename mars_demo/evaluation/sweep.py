@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from mars_demo.core.acceptance import CRITERIA
+from mars_demo.core.grammar import Grammar
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode, race
 from mars_demo.decoding.request import Request
@@ -53,7 +54,7 @@ def points(
     Answers, tokens and forwards of the same precision do not depend on `size`; batches use dequantized
     weights.
 
-    requests: by setting; the first ones give the answers that the others are compared with.
+    requests: by setting; the first one of each shape gives the answers that the others are compared with.
     size: sequences of a batch, one setting after the other; 1 to race each prompt alone at all settings.
     """
     is_alone = size == 1
@@ -63,13 +64,14 @@ def points(
     short = {setting: replace(requests[setting], max_new_tokens=WARM_TOKENS) for setting in warmed}
     for _ in answered(chosen[:size], short):
         yield (), "Measuring."
-    base: dict[int, Run] = {}
+    base: dict[tuple[Grammar | None, int], Run] = {}
     outcomes: dict[Setting, list[Graded]] = {setting: [] for setting in requests}
     seconds, done = dict.fromkeys(requests, 0.0), ()
     for finished, message in answered(chosen, requests):
         for setting, start, runs, took in finished:
             for number, run in enumerate(runs, start):
-                leaves = first_difference(base.setdefault(number, run).token_ids, run.token_ids)
+                like = base.setdefault((setting.grammar, number), run)
+                leaves = first_difference(like.token_ids, run.token_ids)
                 right, alone = chosen[number].grade(run), run.seconds if is_alone else None
                 counts = (run.tokens, run.forwards)
                 outcomes[setting].append(Graded(number, right, *counts, leaves, run.text, alone))

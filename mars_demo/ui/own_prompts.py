@@ -10,6 +10,7 @@ from pydantic_core import from_json
 
 from mars_demo.core import fields
 from mars_demo.core.acceptance import TAU
+from mars_demo.core.grammar import Grammar
 from mars_demo.core.limits import refuse_long
 from mars_demo.core.loops import is_loop
 from mars_demo.core.messages import user
@@ -17,7 +18,7 @@ from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
-from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Setting
+from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Point, Setting
 from mars_demo.evaluation.sweep import grid, points
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.memory import require_caches
@@ -29,7 +30,7 @@ JUDGED = Setting("mars", CRITERION, TAU)  # the setting of the verdict
 MAX_NEW_TOKENS = Request.max_new_tokens  # as in the Race tab
 HELP = (
     f"At most {MOST}: one per line, or JSON lines with “prompt” and, to count right answers, “answer”, "
-    "which must match exactly."
+    "which must match exactly (JSON: its values)."
 )
 
 
@@ -43,9 +44,11 @@ class Prompt(BaseModel):
     answer: fields.Text | None = None
 
     def grade(self, run: Run) -> bool | None:
-        """Return whether an answer is the reference answer, apart from space around it, and ends."""
-        same = self.answer is not None and run.text.strip() == self.answer.strip()
-        return None if self.answer is None else same and run.stop == "eos"
+        """Return whether an answer is the reference answer and ends; space around it does not count.
+
+        JSON objects are equal if their values are.
+        """
+        return None if self.answer is None else _read(run.text) == _read(self.answer) and run.stop == "eos"
 
 
 def parse(text: str) -> dict[int, Prompt]:
@@ -77,6 +80,11 @@ def _object(line: str) -> dict | None:
     return values if isinstance(values, dict) else None
 
 
+def _read(text: str) -> dict | str:
+    values = _object(text)
+    return text.strip() if values is None else values
+
+
 @contextmanager
 def _named(line: int) -> Iterator[None]:
     """Name the line of a prompt in the message of a ValueError."""
@@ -90,7 +98,7 @@ def _named(line: int) -> Iterator[None]:
 
 
 def own_verdict(frontier: Frontier) -> str:
-    """Return the speed and the equal answers of the judged setting in a sentence; "" without any."""
+    """Return the speed and the equal answers of the judged setting in sentences; "" without any."""
     if (point := frontier.find(JUDGED)) is None:
         return ""
     speed, n, (low, high) = frontier.faster(point), point.n, frontier.faster_interval(point)
@@ -104,22 +112,40 @@ def own_verdict(frontier: Frontier) -> str:
     loops = f" {repeating} of its answers repeat themselves: no gain." if repeating else ""
     return (
         f"On your {n} prompt{'s' * (n > 1)}, MARS at τ = {TAU} is {compared}, "
-        f"and {same} of {n} answer{are} AR's.{loops}"
+        f"and {same} of {n} answer{are} AR's.{loops}{_with_shape(frontier, point)}"
+    )
+
+
+def _with_shape(frontier: Frontier, without: Point) -> str:
+    shaped = next((p for p in frontier.points if p.setting.grammar and p.setting.tau == TAU), None)
+    if shaped is None:
+        return ""
+    low, high = (f"{end:.2f}" for end in frontier.faster_interval(shaped))
+    between = f" (95% interval {low}–{high})" if low < high else ""
+    right = f", and {sum(shaped.graded)} of {len(shaped.graded)} are right instead of {sum(without.graded)}"
+    return (
+        f" With the shape it is {frontier.faster(shaped):.2f}× as fast as AR without it{between}"
+        f"{right if shaped.graded else ''}."
     )
 
 
 # ---------------------------------------------------------------------------------- the measurement
 
 
-def races(checkpoint: Checkpoint, prompts: dict[int, Prompt]) -> Iterator[tuple[Frontier, str]]:
+def races(
+    checkpoint: Checkpoint, prompts: dict[int, Prompt], grammar: Grammar | None = None
+) -> Iterator[tuple[Frontier, str]]:
     """Race each prompt at every setting; yield the results of the prompts so far, and the progress.
 
-    As in a race, windows adapt to the costs of forwards.
+    As in a race, windows adapt to the costs of forwards. With a grammar, each setting is measured twice,
+    without and with it.
 
     Raises:
         ValueError: if the checkpoint has no τ, or a prompt does not fit; the message names the line.
     """
     settings = grid(checkpoint, [CRITERION], TAUS[:3])
+    if grammar:
+        settings += [replace(setting, grammar=grammar) for setting in settings]
     requests = {setting: replace(setting.request(MAX_NEW_TOKENS), adaptive=True) for setting in settings}
     for line, prompt in prompts.items():
         with _named(line):

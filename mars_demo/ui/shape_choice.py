@@ -5,7 +5,7 @@ import json
 import gradio as gr
 
 from mars_demo.core.fields import validated
-from mars_demo.core.grammar import KINDS
+from mars_demo.core.grammar import KINDS, Grammar
 from mars_demo.decoding.matcher import check
 from mars_demo.ui.controls import IN_BROWSER, LIVE
 from mars_demo.ui.drawing import Drawing
@@ -32,21 +32,26 @@ class ShapeFields(Drawing):
 
 
 class ShapeChoice:
-    """The controls of the shape and of its grammar."""
+    """The controls of the shape and of its grammar; a tab's `prefix` begins their ids."""
 
-    def __init__(self):
-        with gr.Accordion(TITLE, open=False, elem_id="shaped") as self.opened:
+    def __init__(self, prefix: str = ""):
+        with gr.Accordion(TITLE, open=False, elem_id=f"{prefix}shaped") as self.opened:
             self.shape = gr.Dropdown(
                 list(SHAPES.items()),
                 value=DEFAULTS["shape"],
                 label=TITLE,
                 show_label=False,
                 container=False,
-                elem_id="answer-shape",
+                elem_id=f"{prefix}answer-shape",
             )
-            self.fields = ShapeFields("shape")
+            self.fields = ShapeFields("shape", elem_id=f"{prefix}shape", elem_classes="shape-fields")
             self.grammar = gr.Textbox(
-                DEFAULTS["grammar"], lines=2, max_lines=7, visible=False, elem_id="grammar"
+                DEFAULTS["grammar"],
+                lines=2,
+                max_lines=7,
+                visible=False,
+                elem_id=f"{prefix}grammar",
+                elem_classes="grammar",
             )
 
     def connect(self) -> None:
@@ -57,12 +62,18 @@ class ShapeChoice:
         self.fields.written(None, self.fields, self.grammar, js=read, **IN_BROWSER)
 
 
+def shaped(shape: str, grammar: str) -> Grammar | None:
+    """Return the grammar of a shape; None of any text. A `ValueError` says what is wrong with it."""
+    if given := validated(Generation, {"shape": shape, "grammar": grammar}).shaped:
+        check(given)
+    return given
+
+
 def show_shape(shape: str, grammar: str):
     """Show the controls of a shape, and what is wrong with its grammar."""
     problem = ""
     try:
-        if given := validated(Generation, {"shape": shape, "grammar": grammar}).shaped:
-            check(given)
+        shaped(shape, grammar)
     except ValueError as error:
         problem = str(error)
     value = json.dumps({"shape": shape, "grammar": grammar, "problem": problem})

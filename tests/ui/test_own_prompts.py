@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 from race_tab import dismiss, stage, to_the_end, toast
 
 from mars_demo import tasks
+from mars_demo.core.grammar import Grammar
 from mars_demo.core.limits import LIMITS
 from mars_demo.decoding.decode import decode
 from mars_demo.evaluation.frontier import AR
@@ -105,6 +106,33 @@ def test_figures_are_those_of_races(mars_tiny):
             assert sum(run.forwards for run in runs) > sum(run.forwards for run in wide)
 
 
+@pytest.mark.usefixtures("short")
+def test_prompts_are_answered_with_and_without_the_shape(mars_tiny):
+    """Differences are from AR with the same shape, speeds from AR without one."""
+    numbers = Grammar("regex", "[0-9]+(, [0-9]+)*")
+    *_, (frontier, _) = races(mars_tiny, parse(lines({"prompt": SORT, "answer": "4, 15, 31"})), numbers)
+    free, shaped = frontier.points[:5], frontier.points[5:]
+    *_, (without, _) = races(mars_tiny, parse(lines({"prompt": SORT, "answer": "4, 15, 31"})))
+    assert [(one.setting, one.outcomes[0].text) for one in free] == [
+        (one.setting, one.outcomes[0].text) for one in without.points
+    ]
+    for point, like in zip(shaped, free, strict=True):
+        assert point.setting == replace(like.setting, grammar=numbers)
+        assert point.setting.title == f"{like.setting.title}, with the shape"
+        assert re.fullmatch(numbers.text, point.outcomes[0].text)
+    assert shaped[0].outcomes[0].leaves is None and not shaped[1].different
+    point = shaped[[one.setting for one in free].index(JUDGED)]
+    speed = free[0].seconds / point.seconds
+    assert f"With the shape it is {speed:.2f}× as fast as AR" in own_prompts.own_verdict(frontier)
+
+
+def test_answers_in_json_are_right_by_their_values():
+    prompt = Prompt(prompt="Who?", answer='{"name": "Ada", "born": 1815}')
+    texts = ['{\n  "born": 1815, "name": "Ada"}\n', '{"name": "Ada"}', "Ada"]
+    runs = [SimpleNamespace(text=text, stop="eos") for text in texts]
+    assert [prompt.grade(run) for run in runs] == [True, False, False]
+
+
 def test_a_stopped_measurement_keeps_its_finished_prompts():
     knobs, frontier, message = Knobs(), None, ""
     start = partial(races, prompts=parse(f"{SORT}\n{SPELL}\nhello"))
@@ -124,9 +152,20 @@ def test_a_measurement_ends_at_the_time_limit_of_races(monkeypatch):
         monkeypatch.setattr(f"{module}.time", clock)
     monkeypatch.setenv("MARS_DEMO_RACE_SECONDS", "20")
     knobs, looks = Knobs(), clock.monotonic()
-    *_, last = tab.measure_here("mars-tiny", own_prompts.NAME, 8, "", [], f"{SORT}\n{SPELL}", knobs)
+    *_, last = tab.measure_here(
+        "mars-tiny", own_prompts.NAME, 8, "", [], f"{SORT}\n{SPELL}", "none", "", knobs
+    )
     assert last[-1].startswith("Stopped.") and clock.monotonic() - looks < 30
     assert not knobs.stopped
+
+
+def give_pattern(page, pattern: str) -> None:
+    """Let answers match a pattern, after a wrong one."""
+    page.locator("#frontier-shaped button").first.click()
+    choose(page, "frontier-answer-shape", "A pattern")
+    for text, is_wrong in (("[0-9", True), (pattern, False)):
+        page.locator("#frontier-grammar textarea").fill(text)
+        expect(page.locator("#frontier-shape .problem")).to_be_visible(visible=is_wrong)
 
 
 @pytest.mark.usefixtures("short")
@@ -144,14 +183,16 @@ def test_prompts_are_measured_and_the_fastest_is_raced(visit):
     expect(pasted).to_have_value(wrong)
     expect(run).to_be_enabled()
     pasted.fill(f"{SORT}\n{SPELL}\n{HOSTILE}")
+    give_pattern(page, "[0-9]+(, [0-9]+)*")
     run.click()
     expect(page.locator("#frontier-said")).to_contain_text("3 of 3")
     expect(page.locator("#frontier-about")).to_contain_text(re.compile(r"On your 3 prompts, .*AR's\."))
     expect(page.locator("#frontier-chart")).to_be_hidden()
-    expect(page.locator("#frontier-table .virtual-row")).to_have_count(5)
+    expect(page.locator("#frontier-table .virtual-row")).to_have_count(10)
     fits(page)
 
     expect(page.locator("#frontier-point input")).to_have_value(JUDGED.title)
+    choose(page, "frontier-point", f"{JUDGED.title}, with the shape")
     answers = page.locator("#frontier-answers .virtual-row")
     expect(answers).to_have_count(3)
     cells = [row.locator(".body-cell").all_inner_texts() for row in answers.all()]
@@ -167,4 +208,5 @@ def test_prompts_are_measured_and_the_fastest_is_raced(visit):
     expect(page.locator("#prompt textarea")).to_have_value(fastest)
     expect(page.locator("#mode input[name=mars]")).to_be_checked()
     expect(page.locator("#tau input[type=number]")).to_have_value("0.95")
+    expect(page.locator("#grammar textarea")).to_have_value("[0-9]+(, [0-9]+)*")
     expect(page).not_to_have_url(re.compile("tab="))

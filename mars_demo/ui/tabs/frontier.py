@@ -25,6 +25,7 @@ from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.racing import within_limits
+from mars_demo.ui.shape_choice import ShapeChoice, shaped
 from mars_demo.ui.tabs import Page
 
 TITLE = "Frontier"
@@ -44,8 +45,10 @@ on your text? Choose **your prompts**.
 """
 WAITS = "Waiting for a race or another run."
 RACED = f"Each prompt is raced alone in adaptive windows; answers end at {Request.max_new_tokens} tokens."
+SHAPED = " Differences are from AR with the same shape, speeds from AR without one."
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
 FILE = "frontier.json"
+Measurement = Callable[[Checkpoint], Iterator[tuple[Frontier, str]]]
 
 
 def described(frontier: Frontier) -> str:
@@ -112,10 +115,22 @@ def _recorded(model: str) -> dict[str, Frontier]:
 
 
 def measure_here(
-    model: str, tasks: str, limit: float, taus: str, criteria: list[str], pasted: str, knobs: Knobs
+    model: str,
+    tasks: str,
+    limit: float,
+    taus: str,
+    criteria: list[str],
+    pasted: str,
+    shape: str,
+    grammar: str,
+    knobs: Knobs,
 ) -> Iterator[tuple]:
     """Sweep in the background; yield the growing frontier, a choice of points, its source, and progress."""
-    steps = _swept(model, _measurement(tasks, limit, taus, criteria, pasted), knobs)
+    if tasks == own_prompts.NAME:
+        start = _own_measurement(pasted or "", shape, grammar)
+    else:
+        start = _measurement(tasks, limit, taus, criteria)
+    steps = _swept(model, start, knobs)
     yield from within_limits(_shown(steps, knobs), knobs)
 
 
@@ -135,12 +150,13 @@ def _shown(results: Iterator, knobs: Knobs) -> Iterator[tuple]:
     yield *still, message
 
 
-def _measurement(
-    tasks: str, limit: float, taus: str, criteria: list[str], pasted: str
-) -> Callable[[Checkpoint], Iterator[tuple[Frontier, str]]]:
-    # Wrong settings are refused here, before the sweep waits for its turn.
-    if tasks == own_prompts.NAME:
-        return partial(own_prompts.races, prompts=own_prompts.parse(pasted or ""))
+# Wrong settings are refused in these two, before the sweep waits for its turn.
+def _own_measurement(pasted: str, shape: str, grammar: str) -> Measurement:
+    prompts, given = own_prompts.parse(pasted), shaped(shape, grammar)
+    return partial(own_prompts.races, prompts=prompts, grammar=given)
+
+
+def _measurement(tasks: str, limit: float, taus: str, criteria: list[str]) -> Measurement:
     settings = {"tasks": tasks, "limit": int(limit), "criteria": criteria, "taus": parse_taus(taus or "")}
     return partial(sweep, **settings, size=ROWS)
 
@@ -148,14 +164,13 @@ def _measurement(
 def about(frontier: Frontier) -> str:
     """Return the source of a frontier that was measured here and, of own prompts, the verdict before it."""
     if frontier.tasks == own_prompts.NAME:
-        return f"{own_prompts.own_verdict(frontier)} {RACED} {frontier.machine}."
+        compared = SHAPED if any(point.setting.grammar for point in frontier.points) else ""
+        return f"{own_prompts.own_verdict(frontier)} {RACED}{compared} {frontier.machine}."
     return f"Measured on this page on {described(frontier)}"
 
 
 @on_gpu(lambda *_: LONGEST, BACKGROUND)
-def _swept(
-    model: str, start: Callable[[Checkpoint], Iterator[tuple[Frontier, str]]], knobs: Knobs
-) -> Iterator[tuple[Frontier | None, str]]:
+def _swept(model: str, start: Measurement, knobs: Knobs) -> Iterator[tuple[Frontier | None, str]]:
     """Yield the frontier, whenever it has changed, and the progress, until the sweep ends or is stopped."""
     shown, message = None, ""
     with closing(start(MODELS.load(model))) as steps:
@@ -184,9 +199,9 @@ def draw_frontier(frontier: Frontier, across: str):
 
 
 def show_inputs(tasks: str):
-    """Show the text box for own prompts, or the controls of a sweep over built-in ones."""
+    """Show the controls of a measurement of own prompts, or of a sweep over built-in ones."""
     is_own = tasks == own_prompts.NAME
-    return gr.Textbox(visible=is_own), gr.Column(visible=not is_own)
+    return gr.Column(visible=is_own), gr.Column(visible=not is_own)
 
 
 def pick(event: gr.SelectData) -> str:
@@ -235,14 +250,11 @@ class FrontierControls:
             label="Prompts",
             elem_id="frontier-tasks",
         )
-        self.pasted = gr.Textbox(
-            label="Your prompts",
-            info=own_prompts.HELP,
-            lines=5,
-            max_lines=7,
-            visible=False,
-            elem_id="frontier-own",
-        )
+        with gr.Column(visible=False) as self.own:
+            self.pasted = gr.Textbox(
+                label="Your prompts", info=own_prompts.HELP, lines=5, max_lines=7, elem_id="frontier-own"
+            )
+            self.shaped = ShapeChoice("frontier-")
         with gr.Column() as self.grid:
             self._grid()
         self.buttons = RunButtons("frontier-", "Measure here")
@@ -300,11 +312,12 @@ def build(page: Page, tab: gr.Tab) -> None:
     tab.select(open_frontier, chosen, [*chosen, *shown, r.about], **MAY_WARN)
     c.model.input(choose_model, chosen, [c.tasks, *shown, r.about], **latest)
     c.tasks.input(recorded_frontier, chosen, [*shown, r.about], **latest)
-    c.tasks.input(show_inputs, c.tasks, [c.pasted, c.grid], **LIVE)
+    c.tasks.input(show_inputs, c.tasks, [c.own, c.grid], **LIVE)
+    c.shaped.connect()
     c.buttons.on(
         c.buttons.run.click,
         measure_here,
-        [c.model, c.tasks, c.limit, c.taus, c.criteria, c.pasted],
+        [c.model, c.tasks, c.limit, c.taus, c.criteria, c.pasted, c.shaped.shape, c.shaped.grammar],
         [*shown, r.about, c.said],
         model=c.model,
         **in_queue("sweeps", c.tasks),

@@ -24,7 +24,7 @@ from mars_demo.ui.controls import (
     tau_slider,
 )
 from mars_demo.ui.examples import with_shape
-from mars_demo.ui.generation import DEFAULTS, of_record
+from mars_demo.ui.generation import DEFAULTS, of_grammar, of_record
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import FORWARDS_PER_SECOND, set_tau, set_watched
 from mars_demo.ui.model_choice import ModelChoice
@@ -71,7 +71,7 @@ def put_example(event: gr.EventData):
 
 
 def take(frontier: Frontier, title: str | None, prompt: str | None):
-    """Open this tab with the model, mode, τ and criterion of a point, keeping those that it lacks.
+    """Open this tab with the model, mode, τ, criterion and shape of a point, keeping those that it lacks.
 
     Decoding is greedy. As in a sweep, every forward has the mode's default window; if prompts were raced
     alone, the window is chosen for each forward.
@@ -82,7 +82,8 @@ def take(frontier: Frontier, title: str | None, prompt: str | None):
     point, model = frontier.named(title), frontier.model
     if point is None or not prompt:
         raise gr.Error("Choose a point and a prompt first.", print_exception=False)
-    setting, generation = point.setting, dict(DEFAULTS)
+    setting = point.setting
+    generation = DEFAULTS | of_grammar(setting.grammar)
     if (is_raced := setting.mode in MODES.values()) and frontier.size > 1:
         generation["window"] = Request(setting.mode).fitted(MODELS.load(model)).window
     generation["criterion"] = setting.criterion or gr.skip()
