@@ -4,6 +4,7 @@ import functools
 import json
 from dataclasses import replace
 from itertools import takewhile
+from types import SimpleNamespace
 
 import greedy
 import llguidance.hf
@@ -12,12 +13,14 @@ import torch
 from draft_models import truncated
 from greedy import check_same_passes
 from llguidance import LLMatcher
-from transformers import LogitsProcessorList
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import LogitsProcessorList, PreTrainedTokenizerFast
 from without_cache import SCORES
 
 from mars_demo.core.grammar import Grammar
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
+from mars_demo.decoding.matcher import Matcher
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling, gumbel
 from mars_demo.models.chat import encode_prompt
@@ -42,6 +45,7 @@ GRAMMARS = {
     "choice": Grammar("choice", "apples\napricots\npears (green)"),
     "lark": Grammar("lark", 'start: item (", " item){2}\nitem: "red" | "green" | "blue"'),
 }
+CITIES = ["Paris or Prague", "Paris", "Priština"]
 PROMPTS = ["Sort 3, 1 and 2", "How many meters is 3 kilometers?"]
 
 
@@ -211,6 +215,54 @@ def test_batches_follow_the_grammar_of_each_prompt(mars_tiny):
             fitted = replace(request, window=batch.finish().runs[0].settings.window)
             for run, prompt in zip(batch.runs, PROMPTS * 2):
                 check_same_passes(run, decode(mars_tiny, prompt, fitted).finish())
+
+
+def byte_level() -> PreTrainedTokenizerFast:
+    """Return a tokenizer as those of Qwen2, Qwen3, Llama 3 and SmolLM2: BPE of bytes."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer, tokenizer.decoder = normalizers.NFC(), decoders.ByteLevel()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=330, special_tokens=["</s>"], initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(CITIES * 9, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
+
+
+def with_byte_fallback() -> PreTrainedTokenizerFast:
+    """Return a tokenizer as those of Llama 1 and 2: BPE of characters, spaces "▁", bytes for the rest."""
+    tokens = ["<unk>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *"▁ParisPguew", "Pa", "Par"]
+    vocabulary = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
+    merges = [("P", "a"), ("Pa", "r")]
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", byte_fallback=True))
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    tokenizer.decoder = decoders.Sequence(steps)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", unk_token="<unk>")
+
+
+@pytest.mark.parametrize("make", [byte_level, with_byte_fallback])
+def test_allowed_tokens_of_other_tokenizers_spell_exactly_the_choices(make):
+    """Follow every way through the allowed tokens."""
+    tokenizer = make()
+    ends = {tokenizer.eos_token_id}
+    matcher = Matcher(
+        SimpleNamespace(tokenizer=tokenizer, end_ids=ends), Grammar("choice", "\n".join(CITIES))
+    )
+
+    def written(ids: tuple[int, ...] = ()) -> set[str]:
+        if matcher.is_over:
+            return {tokenizer.decode(ids, skip_special_tokens=True)}
+        allowed = matcher.forced[:1]
+        if not allowed:
+            allowed = matcher.mask(torch.zeros(len(tokenizer))).isfinite().nonzero().flatten().tolist()
+        texts = set()
+        for token in allowed:
+            with matcher.trial():
+                assert matcher.advance(token)
+                texts |= written((*ids, token))
+        return texts
+
+    assert written() == {*CITIES}
 
 
 def test_an_answer_without_a_choice_needs_one_forward(mars_tiny):
