@@ -108,7 +108,10 @@ def logits_of(model: PreTrainedModel, hidden: Tensor) -> Tensor:
     head = model.get_output_embeddings()
     if hidden.dtype == torch.float32:
         return head(hidden)
-    if hidden.is_cuda and head.bias is None:  # other devices have no such product
-        return torch.mm(hidden, head.weight.t(), out_dtype=torch.float32)
-    bias = None if head.bias is None else head.bias.float()
-    return torch.nn.functional.linear(hidden.float(), head.weight.float(), bias)
+    weight = head.weight.t()
+    if hidden.is_cuda:
+        logits = torch.mm(hidden, weight, out_dtype=torch.float32)
+    else:  # has no such product, so a second one gives what rounding took from the first
+        rounded = torch.mm(hidden, weight)
+        logits = rounded.float() + torch.addmm(rounded, hidden, weight, beta=-1).float()
+    return logits if head.bias is None else logits + head.bias.float()
