@@ -1,12 +1,14 @@
 """Saved checkpoints used without this project."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from transformers import DynamicLayer
+import torch
+from transformers import DynamicLayer, TextDiffusionStreamer
 
 from mars_demo import tasks
 from mars_demo.core.layout import window
@@ -64,6 +66,21 @@ def test_the_documents_name_the_oldest_transformers_of_custom_generate(exported)
     requirement = (exported / "custom_generate" / "requirements.txt").read_text().strip()
     document = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
     assert requirement.replace(">=", " ") in document
+
+
+def test_custom_generate_shows_guesses_on_a_terminal_until_the_next_forward(exported, mars_tiny, capsys):
+    prompt = tasks.held_out("stories", 1)[0].prompt
+    ids = torch.tensor([encode_prompt(mars_tiny.tokenizer, prompt)])
+    streamer = TextDiffusionStreamer(mars_tiny.tokenizer, skip_prompt=True)
+    settings = {"custom_generate": str(exported), "trust_remote_code": True, "tau": 0.5}
+    mars_tiny.model.generate(ids, streamer=streamer, max_new_tokens=30, **settings)
+    run = decode(mars_tiny, prompt, Request(tau=0.5, max_new_tokens=30)).finish()
+    guesses = [[slot.id for slot in step.slots[step.accepted :]] for step in run.passes[:-1]]
+    printed = capsys.readouterr().out
+    # Yellow between a saved and a restored place of the cursor, as transformers' own drafts.
+    drafts = re.findall("\0337\033\\[33m(.*?)\033\\[0m\0338\033\\[J", printed, re.DOTALL)
+    assert drafts == [mars_tiny.tokenizer.decode(ids) for ids in guesses if ids] != []
+    assert re.sub("\0337.*?\0338\033\\[J", "", printed, flags=re.DOTALL).strip() == run.text.strip()
 
 
 @pytest.mark.full

@@ -30,7 +30,8 @@ def generate(
     always accepted. With `tau` = 1 this is ordinary greedy decoding. `criterion` is the scoring of tokens,
     see `acceptance.py`. `window` is the number of slots per forward, at most block size + 1. Only
     `max_new_tokens`, `max_length` and `eos_token_id` of the generation config and the keyword arguments are
-    used.
+    used. A streamer with `put_draft`, such as transformers' `TextDiffusionStreamer`, also gets the rejected
+    guesses of each forward.
 
     Returns:
         Token ids [1, n], including the prompt.
@@ -60,16 +61,25 @@ def generate(
         best = logits.argmax(-1)
         # One transfer per forward; float32 represents token ids below 2²⁴ exactly.
         tokens, scores = torch.stack([best.float(), rule.scores(logits.softmax(-1), best)]).tolist()
-        new = [int(token) for token in tokens[: accepted(scores, tau)]]
+        count = accepted(scores, tau)
+        new = [int(token) for token in tokens[:count]]
         end = next((index for index, token in enumerate(new) if token in ends), len(new))
         new = new[: end + 1]
         answer += new
-        if streamer is not None:
-            for token in new:
-                streamer.put(torch.tensor([token]))
+        _stream(streamer, new, best[count:])
     if streamer is not None:
         streamer.end()
     return torch.cat([input_ids, input_ids.new_tensor([answer])], dim=1)
+
+
+def _stream(streamer, tokens, guesses):
+    """Send the accepted tokens of a forward to a streamer, if any, and rejected guesses if it takes drafts."""
+    if streamer is None:
+        return
+    for token in tokens:
+        streamer.put(torch.tensor([token]))
+    if len(guesses) and hasattr(streamer, "put_draft"):
+        streamer.put_draft(guesses.cpu())
 
 
 def _limits(model, generation_config, kwargs, prompt):
