@@ -195,8 +195,6 @@ def card(space: Space) -> dict[str, Any]:
     }
     if space.hardware == ZERO:
         front["python_version"] = ZERO_PYTHON
-    if space.from_hub or space.has_gpu:
-        front["startup_duration_timeout"] = "30m"
     return front
 
 
