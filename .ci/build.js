@@ -45,6 +45,7 @@ const scripts = {
   ...Object.fromEntries(COMPONENTS.map((name) => [name, component(name)])),
   page: bundle("show/page.js", { format: "iife" }),
   static: bundle("static/standalone/static.js", { format: "iife" }),
+  record: bundle("static/standalone/record.js", { format: "iife" }),
   live: bundle("static/live/live.js", { format: "iife" }),
   worker: bundle("static/live/worker/worker.js", {
     format: "esm",

@@ -275,6 +275,17 @@ KINDS = {"recording": Recording, "run": Settings, "pass": Pass, "done": Done}
 _TYPES = {kind: TypeAdapter(kind) for kind in KINDS.values()}
 
 
+def rules() -> dict[str, Any]:
+    """Return what a page without a server needs to check records: limits, and the JSON schemas of lines."""
+    return {
+        "kinds": {name: _TYPES[kind].json_schema() for name, kind in KINDS.items()},
+        "no_record": NO_RECORD,
+        "lines": fields.MOST_LINES,
+        "longest": fields.LONGEST_LINE,
+        "slots": fields.MOST_SLOTS,
+    }
+
+
 def _written(line: Settings | Pass | Done, lane: str | None) -> str:
     # No warnings, because a threshold may be the integer 1.
     record = _TYPES[type(line)].dump_python(line, mode="json", by_alias=True, warnings=False)

@@ -29,7 +29,12 @@ function showTop(/** @type {Element | null | undefined} */ node) {
 /** Write the open chapter, and show its heading. */
 function openChapter(/** @type {string[]} */ ids, /** @type {string} */ heading) {
   url.writeChapter(ids, heading);
-  showTop(document.querySelector("#chapter"));
+  showTop(document.querySelector("#learn-page"));
+  const [list, chosen] = ["#chapters", "#chapters label:has(:checked)"].map((one) =>
+    document.querySelector(one),
+  );
+  if (list && chosen)
+    list.scrollTop += chosen.getBoundingClientRect().top - list.getBoundingClientRect().top - 20;
 }
 
 /** Show what another tab has brought to the stage, which on a phone is below the controls. */
@@ -45,7 +50,7 @@ function leaveTalk() {
 const TYPING =
   "textarea, select, [contenteditable], input:not([type=range], [type=checkbox], [type=radio])";
 const USING_ARROWS =
-  "input, textarea, select, table, [role=tab], [role=application], [role=slider], .stage *";
+  "input:not(#chapters *), textarea, select, table, [role=tab], [role=application], [role=slider], .stage *";
 
 /** @param {string} key */
 function press(key) {

@@ -37,12 +37,18 @@ export function forgetUnknown(known) {
   for (const [key, names] of Object.entries(known)) {
     const value = queryValue(key) ?? "";
     const values = (key === "mode" ? value.split(",") : [value]).filter(Boolean);
-    const kept = values.filter((value) => names.includes(value));
+    const kept = values.filter((value) => names.includes(value) || (key === "run" && isAddress(value)));
     if (kept.length === values.length) continue;
     unknown.push(key);
     setQuery({ ...(key === "run" && without(ON_STAGE)), [key]: kept.join() || null });
   }
 }
+
+/**
+ * Whether a value of `run` is the address of a record, not the id of a recorded run.
+ * @param {string | null | undefined} value
+ */
+export const isAddress = (value) => /[/:.]/.test(value ?? "");
 
 /** @param {string[]} keys */
 const without = (keys) => Object.fromEntries(keys.map((key) => [key, null]));
@@ -60,14 +66,14 @@ const cancel = (name) => document.dispatchEvent(new Event(`mars:url-${name}`));
 // ------------------------------------------------------------------------------------- the stage
 
 /**
- * Return the recorded run that the page opens with: the one of the URL or, if the URL has no settings of a
- * race, the `first` one, if any.
+ * Return the recorded run that the page opens with: the id or address of the URL or, if the URL has no
+ * settings of a race, the `first` one, if any.
  * @param {string[]} ids
  * @param {string | null | undefined} first
  * @returns {string | null | undefined}
  */
 export const recordingInUrl = (ids, first) =>
-  ids.find((id) => id === queryValue("run")) ??
+  [...ids, ...[queryValue("run")].filter(isAddress)].find((id) => id === queryValue("run")) ??
   (SETTINGS.every((key) => queryValue(key) === null) ? first : undefined);
 
 /** Return the number of the forward that the URL selects; null if it is missing or invalid. */
@@ -149,7 +155,7 @@ export function writeRace(live, ...controls) {
 }
 
 function writeSettings(live, prompt, model, modes, tau, watch, ...generation) {
-  if (!races) return;
+  if (!races || (!live && isAddress(queryValue("run")))) return;
   const named = settingsInUrl([prompt, modes, tau, model], generation);
   const fits = [named.prompt, named.grammar ?? ""].every(isShort);
   const settings = { ...named, ...(!fits && { prompt: null, shape: null, grammar: null }) };

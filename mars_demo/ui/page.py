@@ -25,7 +25,7 @@ from mars_demo.ui.hosting import archive, errors, gpu, guard
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.response_cache import ResponseCache
 from mars_demo.ui.knobs import Knobs
-from mars_demo.ui.lessons import CHAPTERS
+from mars_demo.ui.lessons import CHAPTERS, pages
 from mars_demo.ui.race_settings import MODES, first, recorded_runs
 from mars_demo.ui.tabs import Page, frontier, learn, mask, race, train
 from mars_demo.ui.warm_up import warm_up
@@ -118,7 +118,7 @@ class App(gr.Blocks):
                     Middleware(guard.Guard),
                     Middleware(ResponseCache),
                 ],
-                "routes": [scripts.ROUTE, archive.ROUTE],
+                "routes": [scripts.ROUTE, archive.ROUTE, pages.ROUTE],
             },
             max_threads=HANDLERS + LIMITS.races,  # a race keeps its thread while it waits for its turn
             run_history=False,  # prompts and answers would stay in the browser after the visit

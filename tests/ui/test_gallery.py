@@ -39,7 +39,7 @@ def test_the_folder_is_a_small_static_space(gallery):
     pages = {str(path.relative_to(gallery)) for path in files if path.suffix == ".html"}
     runs = {f"runs/{entry['id']}.html" for entry in RECORDED}
     lessons = {f"lessons/{lesson['id']}.html" for lesson in CHAPTERS}
-    assert pages == {"index.html", "shared/replay.html"} | runs | lessons
+    assert pages == {"index.html", "lessons.html", "shared/replay.html"} | runs | lessons
 
 
 def test_the_index_leads_to_every_page(look, gallery):
@@ -52,7 +52,7 @@ def test_the_index_leads_to_every_page(look, gallery):
         item = page.locator("main > ul > li", has=page.get_by_role("link", name=entry["title"], exact=True))
         expect(item).to_contain_text(entry["note"])
     links = page.locator("a:not([href^=https])").evaluate_all("links => links.map((link) => link.href)")
-    assert len(links) == len(RECORDED) + len(CHAPTERS) + 1  # and to the live page
+    assert len(links) == len(RECORDED) + len(CHAPTERS) + 2  # and to the live page and all lessons
     assert {(gallery / "index.html").as_uri(), *links} == {
         path.as_uri() for path in gallery.rglob("*.html") if path.parent.name != "shared"
     }
@@ -70,7 +70,10 @@ def test_a_lesson_has_its_text_and_something_beside_it(look, lesson):
     page = look(f"lessons/{lesson['id']}.html")
     expect(page.locator("h1")).to_have_text(lesson["title"])
     plain = re.sub(r"(?m)^(- |\d+\. )|[*`]|\n", "", lesson["text"])
-    assert page.locator("article").inner_text().replace("\n", "") == plain
+    asked = "".join(one["question"] for one in lesson["questions"])
+    assert page.locator("article").inner_text().replace("\n", "") == plain + asked
+    if "predict" in lesson:
+        page.get_by_role("button", name="Show", exact=True).click()
     section = page.locator("article + section")
     beside = section.locator("[data-figure] svg:visible, [data-figure] .cell:visible, table, p:visible")
     for width, height in SIZES:
@@ -94,5 +97,6 @@ def test_figures_of_lessons_work_without_the_app(look):
     page.get_by_role("slider").first.fill("3")
     expect(page.locator(".at")).to_contain_text("3")
     page = look(lesson_of("worked-step"))
+    page.get_by_role("button", name="5 tokens").click()
     page.get_by_label("Threshold τ").fill("1")
     expect(page.locator('.slot[data-state="accepted"]')).to_have_count(2)

@@ -40,9 +40,17 @@ def open_chapter(visit):
     def open_it(chapter: str, query: str = "", **options) -> Page:
         page = visit(f"tab=learn&chapter={chapter}{query}", **options)
         expect(heading(page)).to_contain_text(CHAPTERS[number_of(chapter)]["title"])
+        show_figure(page, CHAPTERS[number_of(chapter)])
         return page
 
     return open_it
+
+
+def show_figure(page: Page, chapter: dict) -> None:
+    """Show a figure that waits for a prediction."""
+    if "predict" in chapter:
+        expect(page.locator("#predict .asked")).to_contain_text(chapter["predict"]["question"])
+        page.locator("#predict").get_by_role("button", name="Show").click()
 
 
 def heading(page: Page) -> Locator:
@@ -69,6 +77,8 @@ def chapter_is_open(page: Page, number: int) -> None:
     expect(heading(page)).to_contain_text(chapter["title"])
     expect(heading(page)).to_be_in_viewport()
     expect(page).to_have_url(re.compile(f"tab=learn.*chapter={chapter['id']}(&|$)"))
+    expect(page.locator("#chapters :checked")).to_have_value(f"{number}")
+    show_figure(page, chapter)
     kind = chapter["element"]["kind"]
     expect(page.locator(BESIDE[kind]).first).to_be_visible()
     assert shown(page) <= {kind} | COMPANIONS.get(kind, set()), chapter["id"]
@@ -107,6 +117,63 @@ def test_all_chapters_from_the_first_to_the_last(open_chapter, view):
 )
 def test_a_url_names_a_chapter_by_its_id_or_its_number(name, number):
     assert number_of(name) == number
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (390, 844)])
+def test_the_list_of_chapters_stays_in_sight(open_chapter, size):
+    page = open_chapter("cost", viewport=dict(zip(("width", "height"), size)))
+    page.mouse.wheel(0, 500)
+    page.wait_for_function("scrollY > 300")
+    for name in ("Back", "Next"):
+        expect(page.get_by_role("button", name=name, exact=True)).to_be_in_viewport(ratio=1)
+    chapters = page.locator("#chapters label")
+    for one in chapters.all() if size[0] > 640 else [page.locator("#chapters label:has(:checked)")]:
+        expect(one).to_be_in_viewport(ratio=1)
+    chapters.nth(len(CHAPTERS) - 1).click()
+    chapter_is_open(page, len(CHAPTERS) - 1)
+    page.keyboard.press("ArrowLeft")
+    chapter_is_open(page, len(CHAPTERS) - 2)
+    chapters.nth(2).locator("input").press("Space")
+    chapter_is_open(page, 2)
+
+
+def test_a_figure_waits_for_a_prediction(open_chapter):
+    page = open_chapter("one-step")
+    predict = page.locator("#predict")
+    for chosen, opening in ((1, "Right: 5 tokens."), (2, "Not quite: 5 tokens.")):
+        page.locator("#back").click()
+        expect(heading(page)).to_contain_text("4 of")
+        page.locator("#next").click()
+        expect(predict.locator(".asked")).to_contain_text("both forwards")
+        expect(page.locator("#worked-step .slot").first).to_be_hidden()
+        buttons = predict.locator("button")
+        expect(buttons).to_have_text([*CHAPTERS[4]["predict"]["choices"], "Show"])
+        buttons.first.focus()
+        for _ in range(chosen):
+            page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(predict.get_by_role("status")).to_contain_text(opening)
+        expect(page.locator("#worked-step .slot").first).to_be_visible()
+        expect(buttons.nth(1)).to_have_attribute("data-mark", "✓")
+
+
+def test_answers_are_folded_and_all_lessons_are_one_page_to_print(open_chapter):
+    page = open_chapter("masks")
+    for one in CHAPTERS[1]["questions"]:
+        expect(page.get_by_text(one["answer"])).to_be_hidden()
+        page.get_by_text(one["question"]).click()
+        expect(page.get_by_text(one["answer"])).to_be_visible()
+    page.get_by_text("For teachers").click()
+    page.goto(page.get_by_role("link", name="All lessons").evaluate("link => link.href"))
+    expect(page.locator("main > h2")).to_have_text(
+        [f"{number}. {chapter['title']}" for number, chapter in enumerate(CHAPTERS, start=1)]
+    )
+    page.emulate_media(media="print")
+    for chapter in CHAPTERS:
+        expect(page.get_by_text(chapter["questions"][1]["answer"])).to_be_visible()
+    expect(page.locator(".worked .slot").first).to_be_visible()  # in print, nothing waits for a prediction
+    expect(page.locator(".replay >> visible=true")).to_have_count(0)
+    page.emulate_media(media="screen")
 
 
 SCORES = [

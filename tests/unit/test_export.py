@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def test_the_documents_name_the_oldest_transformers_of_custom_generate(exported)
 def test_custom_generate_shows_guesses_on_a_terminal_until_the_next_forward(exported, mars_tiny, capsys):
     prompt = tasks.held_out("stories", 1)[0].prompt
     ids = torch.tensor([encode_prompt(mars_tiny.tokenizer, prompt)])
-    streamer = TextDiffusionStreamer(mars_tiny.tokenizer, skip_prompt=True)
+    streamer = TextDiffusionStreamer(mars_tiny.tokenizer, skip_prompt=True, skip_special_tokens=True)
     settings = {"custom_generate": str(exported), "trust_remote_code": True, "tau": 0.5}
     mars_tiny.model.generate(ids, streamer=streamer, max_new_tokens=30, **settings)
     run = decode(mars_tiny, prompt, Request(tau=0.5, max_new_tokens=30)).finish()
@@ -79,7 +80,8 @@ def test_custom_generate_shows_guesses_on_a_terminal_until_the_next_forward(expo
     printed = capsys.readouterr().out
     # Yellow between a saved and a restored place of the cursor, as transformers' own drafts.
     drafts = re.findall("\0337\033\\[33m(.*?)\033\\[0m\0338\033\\[J", printed, re.DOTALL)
-    assert drafts == [mars_tiny.tokenizer.decode(ids) for ids in guesses if ids] != []
+    decode_text = partial(mars_tiny.tokenizer.decode, skip_special_tokens=True)
+    assert drafts == [decode_text(ids) for ids in guesses if ids] != []
     assert re.sub("\0337.*?\0338\033\\[J", "", printed, flags=re.DOTALL).strip() == run.text.strip()
 
 

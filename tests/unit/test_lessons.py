@@ -6,6 +6,7 @@ from statistics import fmean
 
 import pytest
 
+from mars_demo.core.acceptance import accepted
 from mars_demo.core.assets import ASSETS, read_json
 from mars_demo.core.trace import Run, read_text
 from mars_demo.decoding.decode import decode
@@ -38,9 +39,47 @@ def test_a_chapter_is_short_and_shows_its_figure(chapter):
 
 def test_every_chapter_has_its_place():
     order = read_json("lessons", "order.json")
-    files = {path.stem for path in (ASSETS / "lessons").glob("*.json")} - {"order"}
+    files = {path.stem for path in (ASSETS / "lessons").glob("*.json")} - {"order", "path"}
     assert order == [chapter["id"] for chapter in CHAPTERS] and len(order) <= MOST
     assert sorted(order) == sorted(files)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter["id"])
+def test_a_chapter_has_two_questions_with_short_answers(chapter):
+    assert len(chapter["questions"]) == 2
+    assert all(len(one["answer"].split()) <= 40 for one in chapter["questions"])
+
+
+def test_a_path_of_45_minutes_follows_the_order():
+    path, order = read_json("lessons", "path.json"), read_json("lessons", "order.json")
+    assert sum(path.values()) == 45 and [*path] == sorted(path, key=order.index)
+
+
+PREDICTED = {chapter["id"]: chapter["predict"] for chapter in CHAPTERS if "predict" in chapter}
+
+
+def test_what_readers_predict_is_what_the_figures_show():
+    def forwards(chapter: str) -> dict[str, int]:
+        return {mode: run.forwards for mode, run in runs(ELEMENTS[chapter]).items()}
+
+    step, timed = ELEMENTS["one-step"], {title: runs(one) for title, one in options("fast-texts").items()}
+    slower = [name for name, run in timed.items() if run["ar"].seconds < run["mars"].seconds]
+    costs = [measured["costs"]["forwards"] for measured, _ in MEASURED]
+    assert all(1.35 < dict(forwards)[9] / forwards[0][1] < 1.65 for forwards in costs)
+    shown = {
+        "window": f"{forwards('window')['mars']} forwards",
+        "one-step": f"{sum(accepted(scores, step['tau']) for scores in step['scores'])} tokens",
+        "fast-texts": "a free one: a story",
+        "cost": "about 1.5 times as long",
+        "lossless": f"{forwards('lossless')['lossless']} forwards",
+        "grammar": f"{forwards('grammar')['ar']} forwards",
+    }
+    assert {id: one["choices"][one["answer"]] for id, one in PREDICTED.items()} == shown
+    assert all(len({*one["choices"]}) == 3 for one in PREDICTED.values())
+    assert slower == ["free", "free, and slower"]
+    said = {"window": forwards("window")["ar"], "lossless": forwards("lossless")["mars"]}
+    said |= {"grammar": runs(ELEMENTS["grammar"])["ar"].tokens}
+    assert all(f"{number}" in PREDICTED[id]["question"] for id, number in said.items())
 
 
 def json_of(update: dict) -> dict:

@@ -73,7 +73,7 @@ def generate(
 
 
 def _stream(streamer, tokens, guesses):
-    """Send the accepted tokens of a forward to a streamer, if any, and rejected guesses if it takes drafts."""
+    """Send a forward's accepted tokens to a streamer, if any, and its guesses to one that takes drafts."""
     if streamer is None:
         return
     for token in tokens:

@@ -15,6 +15,10 @@ from mars_demo.show.about import ICON, footer
 from mars_demo.show.components import Figure
 from mars_demo.show.scripts import built, style
 
+# Below the figure of a run: shown on pages of a web server.
+SHARE = """<p class="share" hidden><button type="button">Copy link</button>
+<button type="button" class="embed">Copy embed code</button> <output></output></p>
+"""
 _HERE = Path(__file__).parent
 _PAGE = Template((_HERE / "page.html").read_text("utf-8"))
 _ICON = f"data:image/svg+xml,{quote(ICON.read_text('utf-8'))}"

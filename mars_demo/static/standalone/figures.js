@@ -25,7 +25,27 @@ export function begin(server = {}) {
   addEventListener("DOMContentLoaded", () => {
     for (const element of document.querySelectorAll("[data-figure]"))
       start(/** @type {HTMLElement} */ (element), server);
+    share();
   });
+}
+
+/** Offer the link of this page and HTML that embeds it, unless it is on a disk. */
+function share() {
+  const shared = /** @type {HTMLElement | null} */ (document.querySelector(".share"));
+  if (!shared || location.protocol === "file:") return;
+  shared.hidden = false;
+  const frame = document.createElement("iframe");
+  for (const button of shared.querySelectorAll("button"))
+    button.addEventListener("click", async () => {
+      Object.assign(frame, { src: location.href, title: document.title, loading: "lazy" });
+      frame.style.cssText = "width: 100%; height: 720px; border: 0";
+      const text = button.matches(".embed") ? frame.outerHTML : location.href;
+      const copied = await navigator.clipboard.writeText(text).then(
+        () => "Copied",
+        () => text, // this browser allows no page to copy
+      );
+      shared.querySelector("output")?.replaceChildren(copied);
+    });
 }
 
 function start(/** @type {HTMLElement} */ element, /** @type {Given["server"]} */ server) {

@@ -31,5 +31,5 @@ def replay_template() -> str:
 
 def _replay(title: str, record: str) -> str:
     replay = stage(alone=True)
-    body = _REPLAY.substitute(figure=standalone.figure(replay, record))
+    body = _REPLAY.substitute(figure=standalone.figure(replay, record), share=standalone.SHARE)
     return standalone.document(f"MARS Demo: {title}", body, [replay])

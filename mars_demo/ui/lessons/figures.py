@@ -19,7 +19,8 @@ from mars_demo.ui.masks import of_pass
 
 def lesson_figure(chapter: dict) -> dict[str, dict]:
     """Return an update for each of the `Parts`."""
-    return HIDDEN | KINDS[chapter["element"]["kind"]](chapter["element"])
+    question = {"predict": shown(value=json.dumps(chapter["predict"]))} if "predict" in chapter else {}
+    return HIDDEN | question | KINDS[chapter["element"]["kind"]](chapter["element"])
 
 
 def worked_step(element: dict) -> dict[str, dict]:

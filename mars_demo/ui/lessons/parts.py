@@ -13,6 +13,7 @@ class Parts:
     """The components beside a chapter, an attribute for each of `NAMES`, in their order on the page."""
 
     def __init__(self):
+        self.predict = Drawing("predict")
         self.which = gr.Radio([], type="index", elem_id="which")
         self.words = gr.Markdown(elem_id="which-words")
         self.stage = Stage(elem_id="lesson-stage", empty="The recorded run is being loaded.")
@@ -37,8 +38,8 @@ class Parts:
 
 
 NAMES = (
-    "which", "words", "stage", "grid", "worked_step", "positions", "tokens", "cache_block", "schedule",
-    "choice", "plot", "table", "numbers",
+    "predict", "which", "words", "stage", "grid", "worked_step", "positions", "tokens", "cache_block",
+    "schedule", "choice", "plot", "table", "numbers",
 )  # fmt: skip
 HIDDEN = {name: {"visible": False} for name in NAMES}
 

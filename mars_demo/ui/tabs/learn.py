@@ -5,7 +5,7 @@ import gradio as gr
 from mars_demo.show import recordings
 from mars_demo.show.scripts import call
 from mars_demo.ui.controls import LIVE, QUIET
-from mars_demo.ui.lessons import CHAPTERS, figures, number_of, tables
+from mars_demo.ui.lessons import CHAPTERS, figures, number_of, pages, tables
 from mars_demo.ui.lessons.parts import NAMES, Parts
 from mars_demo.ui.tabs import Page
 
@@ -17,16 +17,17 @@ CHOSEN = ("words", "stage", "grid", "plot")  # the parts that a choice of run, p
 
 
 def turn(at: int | None, by: int, request: gr.Request):
-    """Return a chapter's number, its text, the state of the buttons, and its figure.
+    """Return a chapter's number, its text and questions, the state of the buttons, and its figure.
 
     At first, when `at` is None, the URL names the chapter.
     """
     at = number_of(request.query_params.get("chapter")) if at is None else at + by
     at = min(max(at, 0), len(CHAPTERS) - 1)
     chapter = CHAPTERS[at]
+    heading = f"### {at + 1} of {len(CHAPTERS)}: {chapter['title']}"
     return (
         at,
-        f"### {at + 1} of {len(CHAPTERS)}: {chapter['title']}\n\n{chapter['text']}",
+        f"{heading}\n\n{chapter['text']}\n\n{pages.questions(chapter)}",
         gr.Button(interactive=at > 0),
         gr.Button(interactive=at < len(CHAPTERS) - 1),
         *(gr.update(**update) for update in figures.lesson_figure(chapter).values()),
@@ -54,19 +55,22 @@ def compare(number: int):
 
 def build(page: Page, tab: gr.Tab) -> None:
     """Build the tab's components and events."""
-    number = gr.State(None)
+    titles = [(f"{at}. {chapter['title']}", at - 1) for at, chapter in enumerate(CHAPTERS, start=1)]
     with gr.Row(elem_id="learn-page"):
-        with gr.Column(scale=4, min_width=320):
-            heading = gr.Markdown(elem_id="chapter")
+        with gr.Column(scale=2, min_width=220, elem_id="contents"):
+            number = gr.Radio(titles, label="Chapters", elem_id="chapters", container=False)
             with gr.Row():
-                back = gr.Button("Back", elem_id="back", min_width=80)
-                forth = gr.Button("Next", variant="primary", elem_id="next", min_width=80)
-        with gr.Column(scale=6, min_width=420):
+                back = gr.Button("Back", elem_id="back", min_width=60)
+                forth = gr.Button("Next", variant="primary", elem_id="next", min_width=60)
+            gr.HTML(pages.for_teachers(pages.URL), apply_default_css=False)
+        with gr.Column(scale=3, min_width=300):
+            heading = gr.Markdown(elem_id="chapter")
+        with gr.Column(scale=5, min_width=420, elem_id="lesson-figure"):
             parts = Parts()
 
     remember = call("openChapter", [chapter["id"] for chapter in CHAPTERS])
     turned = [number, heading, back, forth, *parts[NAMES]]
-    for press, by in ((tab.select, 0), (forth.click, 1), (back.click, -1)):
+    for press, by in ((tab.select, 0), (number.input, 0), (forth.click, 1), (back.click, -1)):
         press(turn, [number, gr.State(by)], turned, **QUIET).then(None, heading, None, js=remember, **QUIET)
     parts.choice.input(compare, parts.choice, parts[tables.COMPARED], **LIVE)
     parts.which.input(choose_chapter, [number, parts.which], parts[CHOSEN], **LIVE)

@@ -158,8 +158,9 @@ if (constants.main) {
       second ? () => attempt(() => showBeside(second)) : started,
     );
 }
-// Events of other scripts: records to show, and examples.
+// Events of other scripts: records to show, also at an address, and examples.
 find(".stage").addEventListener("record", ({ detail }) => attempt(() => show(detail)));
+find(".stage").addEventListener("address", ({ detail }) => attempt(() => showRecording(detail, false)));
 find(".stage").addEventListener("growing", ({ detail }) => follow(detail));
 find(".stage").addEventListener("examples", ({ detail }) => takeExamples(detail));
 const update = () => follow(props.value || "");

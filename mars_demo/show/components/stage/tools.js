@@ -2,19 +2,21 @@
 
 import { constants, server, trigger } from "../component.js";
 import { find, say } from "../dom.js";
-import { nameRecording, queryValue } from "../../url.js";
+import { isAddress, nameRecording, queryValue } from "../../url.js";
+import { fetchRecord } from "./address.js";
 import { inView, show } from "./records.js";
 import { runs, stage } from "./state.js";
 
 // Gradio does not throw when a server function fails: its result is then no text.
 
 async function recordingOf(id) {
+  if (isAddress(id)) return validated(await fetchRecord(id), "the record");
   const text = await server.recording(id);
   if (!text) throw new Error("The server did not send the recorded run. Try again in a moment.");
   return text;
 }
 
-/** Show a recorded run, `chosen` by the visitor or named by the URL. */
+/** Show a recorded run, `chosen` by the visitor or named by the URL, which may give its address. */
 export async function showRecording(id, chosen = true) {
   const text = await recordingOf(id);
   if (chosen) nameRecording(id); // before the event below: the controls take their settings from the URL
@@ -45,17 +47,20 @@ export function listRecordings() {
 
 /** Show files side by side once the server has validated them. */
 export async function openFiles(files) {
-  if (files.length) show(await Promise.all([...files].map(validated)));
+  if (files.length) show(await Promise.all([...files].map(read)));
 }
 
-async function validated(file) {
+async function read(file) {
   const { mebibytes } = constants;
   if (file.size > mebibytes * 2 ** 20)
     throw new Error(`${file.name} is too large: a record has at most ${mebibytes} MiB.`);
-  const text = await file.text();
+  return validated(await file.text(), file.name);
+}
+
+async function validated(text, name) {
   const refusal = await server.refusal(text);
   if (typeof refusal !== "string")
-    throw new Error(`The server did not check ${file.name}. Try again in a moment.`);
+    throw new Error(`The server did not check ${name}. Try again in a moment.`);
   if (refusal) throw new Error(refusal);
   return text;
 }
