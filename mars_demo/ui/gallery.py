@@ -37,7 +37,7 @@ def write_pages(output: Path, live_files: Path | None = None, repository: str | 
     check_new(output)
     run_figure = stage(alone=True)
     runs, drawings = recordings.index(), [run_figure]
-    files = {"index.html": _index(runs, live_files is not None), "lessons.html": pages.printable()}
+    files = {"index.html": _index(runs, live_files is not None), "lessons.html": pages.all_lessons()}
     for number, entry in enumerate(runs):
         main = standalone.figure(run_figure, recordings.recording(entry["id"]))
         files[f"runs/{entry['id']}.html"] = _page(runs, number, main + standalone.SHARE, [run_figure])

@@ -39,7 +39,7 @@ def test_the_folder_is_a_small_static_space(gallery):
     pages = {str(path.relative_to(gallery)) for path in files if path.suffix == ".html"}
     runs = {f"runs/{entry['id']}.html" for entry in RECORDED}
     lessons = {f"lessons/{lesson['id']}.html" for lesson in CHAPTERS}
-    assert pages == {"index.html", "lessons.html", "shared/replay.html"} | runs | lessons
+    assert pages == {"index.html", "lessons.html", "record.html", "shared/replay.html"} | runs | lessons
 
 
 def test_the_index_leads_to_every_page(look, gallery):
@@ -52,7 +52,7 @@ def test_the_index_leads_to_every_page(look, gallery):
         item = page.locator("main > ul > li", has=page.get_by_role("link", name=entry["title"], exact=True))
         expect(item).to_contain_text(entry["note"])
     links = page.locator("a:not([href^=https])").evaluate_all("links => links.map((link) => link.href)")
-    assert len(links) == len(RECORDED) + len(CHAPTERS) + 2  # and to the live page and all lessons
+    assert len(links) == len(RECORDED) + len(CHAPTERS) + 3  # and to three more pages
     assert {(gallery / "index.html").as_uri(), *links} == {
         path.as_uri() for path in gallery.rglob("*.html") if path.parent.name != "shared"
     }

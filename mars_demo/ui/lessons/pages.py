@@ -27,7 +27,7 @@ INTERACTIVE = "In the app this figure is interactive."
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
-def questions(chapter: dict) -> str:
+def folded_questions(chapter: dict) -> str:
     """Return a chapter's questions as HTML, with folded answers."""
     return "".join(
         f"<details><summary>{html.escape(one['question'])}</summary><p>{html.escape(one['answer'])}</p></details>\n"
@@ -35,18 +35,18 @@ def questions(chapter: dict) -> str:
     )
 
 
-def for_teachers(all_lessons: str = "") -> str:
+def for_teachers(url: str = "") -> str:
     """Return the path of 45 minutes and the licence as folded HTML.
 
-    all_lessons: the URL of the page with all lessons, unless it is this page.
+    url: that of the page with all lessons, unless it is this page.
     """
     steps = "".join(
         f"<li>{number_of(id) + 1}. {html.escape(CHAPTERS[number_of(id)]['title'])}, {minutes} min</li>"
         for id, minutes in PATH.items()
     )
-    link = f'<p><a href="{all_lessons}" target="_blank">All lessons on one page, to print</a></p>'
+    link = f'<p><a href="{url}" target="_blank">All lessons on one page, to print</a></p>'
     return (
-        f'<details class="teachers"><summary>For teachers</summary>{link if all_lessons else ""}'
+        f'<details class="teachers"><summary>For teachers</summary>{link if url else ""}'
         f"<p>A path of {sum(PATH.values())} minutes:</p><ul>{steps}</ul>"
         f'<p>Texts and figures: <a href="{LICENCE}">Apache 2.0</a>. Copy and change them, '
         "with this licence and a note of your changes.</p></details>\n"
@@ -54,7 +54,7 @@ def for_teachers(all_lessons: str = "") -> str:
 
 
 @cache
-def printable() -> str:
+def all_lessons() -> str:
     """Return all lessons as one HTML file with a print style."""
     body = f"<header>\n<h1>{TITLE}</h1>\n</header>\n<main>\n{for_teachers()}"
     drawings: list[standalone.Figure] = []
@@ -91,7 +91,7 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[standalone.Figure]]:
     if not all(drawn):
         shown += f"<p>{INTERACTIVE}</p>\n"
     style = ' class="beside"' if drawings else ""  # tables take the whole width
-    text = f"<article>\n{html_of(chapter['text'])}{questions(chapter)}</article>\n"
+    text = f"<article>\n{html_of(chapter['text'])}{folded_questions(chapter)}</article>\n"
     return f"<div{style}>\n{text}<section>\n{shown}</section>\n</div>\n", drawings
 
 
@@ -122,7 +122,7 @@ def html_of(text: str) -> str:
 
 
 def _send(_: Request) -> HTMLResponse:
-    return HTMLResponse(printable())
+    return HTMLResponse(all_lessons())
 
 
 ROUTE = Route(f"/{URL}", _send)

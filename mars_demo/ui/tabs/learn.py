@@ -27,7 +27,7 @@ def turn(at: int | None, by: int, request: gr.Request):
     heading = f"### {at + 1} of {len(CHAPTERS)}: {chapter['title']}"
     return (
         at,
-        f"{heading}\n\n{chapter['text']}\n\n{pages.questions(chapter)}",
+        f"{heading}\n\n{chapter['text']}\n\n{pages.folded_questions(chapter)}",
         gr.Button(interactive=at > 0),
         gr.Button(interactive=at < len(CHAPTERS) - 1),
         *(gr.update(**update) for update in figures.lesson_figure(chapter).values()),
