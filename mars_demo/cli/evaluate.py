@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from mars_demo import tasks
 from mars_demo.cli import loading
 from mars_demo.cli.output import check_writable
 from mars_demo.cli.request import add_decoding, alone
-from mars_demo.core.names import DTYPE
+from mars_demo.core.names import DTYPE, is_hub_id
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation.frontier import Point, parse_taus
 from mars_demo.evaluation.sweep import evaluate
@@ -31,11 +32,18 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--taus", default="1,0.95,0.9", metavar="T,T", help="τ, for modes that use it")
     parser.add_argument("--limit", type=int, default=40, metavar="N", help="prompts per task")
     parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to a file")
+    parser.add_argument(
+        "--benchmark",
+        metavar="OWNER/NAME",
+        help="benchmark of the hub with these tasks: the checkpoint's results are written for it, too",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
     taus = parse_taus(arguments.taus)
     names = tasks.named(arguments.tasks)
+    if arguments.benchmark and not is_hub_id(arguments.benchmark):
+        raise ValueError(f"Name the hub's benchmark as OWNER/NAME, not {arguments.benchmark!r}.")
     if arguments.output:
         check_writable(arguments.output)
     checkpoint = load_checkpoint(arguments.model, None, arguments.dtype, arguments.block_size)
@@ -56,6 +64,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output:
         record = {"model": checkpoint.name, "mode": request.mode, "criterion": request.criterion}
         record |= {"rows": rows}
+        if arguments.benchmark:
+            record |= {"benchmark": arguments.benchmark, "date": date.today().isoformat()}
         arguments.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         folder = arguments.output.parent
         if arguments.output.name == "results.json" and (folder / "recipe.json").exists():

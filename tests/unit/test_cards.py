@@ -4,12 +4,14 @@ import json
 from dataclasses import replace
 
 import pytest
-from huggingface_hub import ModelCard
+import yaml
+from huggingface_hub import ModelCard, parse_eval_result_entries
 from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
 from mars_demo import cli
 from mars_demo.core.assets import ASSETS
 from mars_demo.core.names import bundled
+from mars_demo.evaluation import results
 from mars_demo.models.export import card
 from mars_demo.models.export.save import save_checkpoint
 
@@ -43,8 +45,39 @@ def test_cards_of_the_bundled_models_have_the_fields_of_the_hub(name):
     assert (data.pipeline_tag, data.library_name) == ("text-generation", "transformers")
     assert (data.license, data.language) == ("apache-2.0", "en")
     is_mars = config["objective"] == "mars"
-    assert (data.tags or []) == (["mars"] if is_mars else [])
-    assert (LINK in found.text) == is_mars
+    assert data.tags == ["synthetic", *(["mars"] if is_mars else [])]
+    assert (LINK in found.text) == is_mars == ("```bibtex" in found.text)
+    assert "## Intended use and limitations" in found.text and "app.py --model" in found.text
+
+
+def test_the_chat_models_card_says_what_its_base_lost():
+    rows = {row["method"]: row for row in results.read_results("chat.json")["rows"]}
+    text = read(ASSETS / "mars-smollm2-135m").text
+    assert f"follows {rows['AR']['checks']:.1%}, the base {rows['base']['checks']:.1%}" in text
+    assert f"base's on {rows['AR']['agreement']:.1%}" in text
+    assert f"{rows['τ = 0.95']['equal']} of 32 answers" in text
+
+
+def test_results_on_a_benchmark_are_written_as_the_hub_reads_them(tmp_path, folder, mars_tiny, capsys):
+    save_checkpoint(mars_tiny.model, mars_tiny.tokenizer, folder, mars_tiny.block_size)
+    card.write_recipe(folder, mars_tiny, {"objective": "mars", "data": "tasks:units+skills"})
+    assert read(folder).data.tags == ["synthetic", "custom_generate", "mars"]
+    command = ["evaluate", "--model", str(folder), "--tasks", "units,tables", "--taus", "1,0.9"]
+    command += ["--limit", "3", "--output", str(folder / "results.json")]
+    assert cli.main([*command, "--benchmark", "units"]) == 2 and "OWNER/NAME" in capsys.readouterr().err
+    assert cli.main([*command, "--benchmark", "owner/tasks"]) == 0
+    rows = json.loads((folder / "results.json").read_text())["rows"]
+    for file, tau in zip(sorted((folder / ".eval_results").iterdir()), (1, 0.9), strict=True):
+        entries = parse_eval_result_entries(yaml.safe_load(file.read_text("utf-8")))
+        assert [(entry.dataset_id, entry.task_id, entry.value) for entry in entries] == [
+            ("owner/tasks", row["task"], pytest.approx(100 * row["accuracy"], abs=0.01))
+            for row in rows
+            if row["tau"] == tau
+        ]
+        assert all(f"τ = {tau}," in entry.notes and entry.date for entry in entries)
+    assert "owner/tasks" not in read(folder).content  # no `model-index`
+    card.write_recipe(folder, mars_tiny, {"objective": "mars", "data": "mine.jsonl"})
+    assert not (folder / ".eval_results").exists() and "synthetic" not in read(folder).data.tags
 
 
 def test_a_trained_model_has_a_card_that_the_hub_accepts(tmp_path, folder, mars_tiny):
@@ -81,7 +114,7 @@ def test_an_exported_model_keeps_its_card_and_licence(tmp_path, mars_tiny):
     assert cli.main(command) == 0
     found, own = read(folder), read(ASSETS / "mars-tiny")
     assert found.text == own.text and LINK in found.text
-    assert found.data.tags == ["mars", "custom_generate"]
+    assert found.data.tags == ["synthetic", "mars", "custom_generate"]
     fields = {"license", "language", "pipeline_tag", "library_name"}
     assert {name: found.data[name] for name in fields} == {name: own.data[name] for name in fields}
 

@@ -1,11 +1,15 @@
 """Model cards of trained and of exported checkpoints, from the files next to their weights."""
 
 import json
+import os
 import shutil
+from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import metadata_save
+import yaml
+from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml, metadata_save
 from jinja2 import Environment, FileSystemLoader
 from pandas import DataFrame
 
@@ -18,6 +22,8 @@ from mars_demo.models.facts import beside, front_matter
 # Front matter that a trained model takes over from its base.
 _INHERITED = ("base_model", "language", "license", "license_name", "license_link")
 _FRONT = (*_INHERITED, "datasets")
+_MADE = ("tasks", "skills")  # the names of data that this project generates begin so
+_EVAL_RESULTS = ".eval_results"  # read by the hub
 
 _TITLES = {
     "ar": "autoregressive fine-tuning",
@@ -42,25 +48,35 @@ def write_recipe(folder: Path, base: Checkpoint, recipe: dict[str, Any]) -> None
     if datasets := [part for part in str(recipe.get("data", "")).split("+") if is_hub_id(part)]:
         front["datasets"] = datasets
     (folder / "results.json").unlink(missing_ok=True)
+    shutil.rmtree(folder / _EVAL_RESULTS, ignore_errors=True)
+    recipe = {name: value for name, value in recipe.items() if name != "limitations"}  # measured, too
     text = json.dumps({"base": base.name} | front | recipe, indent=1, default=str) + "\n"  # YAML has dates
     (folder / "recipe.json").write_text(text, encoding="utf-8")
     write_model_card(folder)
 
 
 def write_model_card(folder: Path) -> None:
-    """Write `README.md` from `recipe.json` and, if there is one, the `results.json` of an evaluation."""
+    """Write `README.md` from `recipe.json` and, if there is one, the `results.json` of an evaluation.
+
+    Results on a benchmark of the hub are also written as the hub reads them.
+    """
     recipe = json.loads((folder / "recipe.json").read_text("utf-8"))
-    attribution, trainings = recipe.pop("attribution", None), recipe.pop("trainings", [])
+    trainings = recipe.pop("trainings", [])
+    said = {name: recipe.pop(name, None) for name in ("attribution", "limitations")}
     front = {name: recipe.pop(name) for name in _FRONT if name in recipe}
     if "base_model" in front:  # the hub would take GGUF files for a quantization of the base
         front["base_model_relation"] = "finetune"
+    if all(part.startswith(_MADE) for part in str(recipe.get("data") or "").split("+")):
+        front["tags"] = ["synthetic"]
     file = folder / "results.json"
     results = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    if "benchmark" in results:
+        _write_eval_results(folder / _EVAL_RESULTS, results)
     _write(
         folder,
         recipe=recipe,
         title=_TITLES[recipe["objective"]],
-        attribution=attribution,
+        **said,
         trainings=_table(trainings),
         settings=_table([{"setting": name, "value": value} for name, value in recipe.items()]),
         results=results,
@@ -100,9 +116,26 @@ def _write(folder: Path, **facts: Any) -> None:
         name=folder.resolve().name,
         quantized=[file.name for file in parts(quantized)] if quantized else [],
         has_code=(folder / "custom_generate").is_dir(),
+        space=os.environ.get("SPACE_ID"),
+        paper=PAPER,
         **facts,
     )
     (folder / "README.md").write_text(text, encoding="utf-8")
+
+
+def _write_eval_results(folder: Path, results: dict[str, Any]) -> None:
+    """Write a file for each τ: the hub shows one score of a task from each file."""
+    entries = defaultdict(list)
+    for row in results["rows"]:
+        setting = results["mode"] if row["tau"] is None else f"{results['mode']}, τ = {row['tau']:g}"
+        notes = f"{setting}, {row['tokens_per_forward']:.2f} tokens per forward, {row['n']} prompts"
+        entry = EvalResultEntry(results["benchmark"], row["task"], round(100 * row["accuracy"], 2))
+        entries[setting].append(replace(entry, date=results["date"], notes=notes))
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for number, listed in enumerate(entries.values(), start=1):
+        text = yaml.safe_dump(eval_result_entries_to_yaml(listed), sort_keys=False, allow_unicode=True)
+        (folder / f"{number}.yaml").write_text(text, encoding="utf-8")
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

@@ -91,7 +91,10 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[standalone.Figure]]:
     if not all(drawn):
         shown += f"<p>{INTERACTIVE}</p>\n"
     style = ' class="beside"' if drawings else ""  # tables take the whole width
-    text = f"<article>\n{html_of(chapter['text'])}{folded_questions(chapter)}</article>\n"
+    text = chapter["text"]
+    for sentence, instead in chapter.get("static", {}).items():  # of controls that the app alone has
+        text = text.replace(sentence, instead)
+    text = f"<article>\n{html_of(text)}{folded_questions(chapter)}</article>\n"
     return f"<div{style}>\n{text}<section>\n{shown}</section>\n</div>\n", drawings
 
 
