@@ -173,3 +173,17 @@ def test_a_page_without_a_server_checks_records_as_the_server_does(module_page):
     for text, said in zip(texts, page.evaluate(REFUSALS, [source, rules(), texts]), strict=True):
         assert bool(said) == bool(refusal(text)), (text[:2000], said, refusal(text))
         assert not said or (said.endswith(".") and "\n" not in said)
+
+
+def test_a_page_of_a_site_offers_its_link_and_code_that_embeds_it(served, module_page):
+    page, _ = module_page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=served)
+    page.goto(f"{served}/runs/bus.html")
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.locator(".share output")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    page.get_by_role("button", name="Copy embed code").click()
+    page.wait_for_function("navigator.clipboard.readText().then((text) => text.startsWith('<iframe'))")
+    page.set_content(page.evaluate("navigator.clipboard.readText()"))
+    expect(page.frame_locator("iframe").locator(".token").first).to_be_visible()
+    page.context.clear_permissions()

@@ -72,6 +72,7 @@ def test_a_saved_page_replays_by_keys_and_buttons(visit_file, write):
     page.locator('[data-do="end"]').click()
     mars.first.locator(".token").first.click()
     expect(page.locator(".card .where")).to_have_text(says(1, "␣the"))
+    expect(page.locator(".share")).to_be_hidden()  # a page on a disk has no link
 
 
 def test_the_policy_of_a_saved_page_allows_only_its_own_content(browser, write):
