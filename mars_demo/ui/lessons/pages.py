@@ -113,7 +113,7 @@ def _plotted(plot: Figure) -> str:
     lines = {line.name: dict(zip(line.x, line.y)) for line in plot.data}
     places = sorted({x for points in lines.values() for x in points})
     rows = [{across: x} | {name: points.get(x) for name, points in lines.items()} for x in places]
-    return f"{up}:\n\n{table(DataFrame(rows).round(2))}"
+    return f"{up}:\n\n{table(DataFrame(rows).round(3))}"
 
 
 def html_of(text: str) -> str:
