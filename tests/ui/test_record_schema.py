@@ -99,7 +99,7 @@ def opened(request, module_page):
         site = request.getfixturevalue("served")
         url = f"{site}/index.html"  # leads to the page that shows records
     for name, (answer, _) in ANSWERS.items():
-        page.route(f"{TALK}/{name}", lambda route, answer=answer: route.fulfill(**answer))
+        page.route(f"{TALK}/{name}", lambda route, _, answer=answer: route.fulfill(**answer))
     hostile = with_texts("".join(SCRIPTS))
     page.route(f"{TALK}/good", lambda route: route.fulfill(body=hostile, headers=ANY_SITE))
     page.route("**/own.jsonl", lambda route: route.fulfill(body=race()))
@@ -184,6 +184,8 @@ def test_a_page_of_a_site_offers_its_link_and_code_that_embeds_it(served, module
     assert page.evaluate("navigator.clipboard.readText()") == page.url
     page.get_by_role("button", name="Copy embed code").click()
     page.wait_for_function("navigator.clipboard.readText().then((text) => text.startsWith('<iframe'))")
-    page.set_content(page.evaluate("navigator.clipboard.readText()"))
+    code = page.evaluate("navigator.clipboard.readText()")
+    page.goto("about:blank")  # another site's page, with a policy of its own
+    page.set_content(code)
     expect(page.frame_locator("iframe").locator(".token").first).to_be_visible()
     page.context.clear_permissions()

@@ -81,7 +81,8 @@ function read(text, { kinds, longest }) {
   if (found) throw new Error(found);
   if (kind === "pass" && line.accepted > line.slots.length)
     throw new Error("accepted is larger than the number of its slots");
-  if (kind === "pass" && (line.verified ?? 0) > (line.drafts ?? 0))
+  const [drafts, verified] = [line.drafts ?? -1, line.verified ?? -1];
+  if (kind === "pass" && (drafts < 0 !== verified < 0 || verified > drafts))
     throw new Error("verified must count some of its drafts");
   return { kind, line };
 }
