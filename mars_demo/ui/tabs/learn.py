@@ -71,7 +71,7 @@ def build(page: Page, tab: gr.Tab) -> None:
     remember = call("openChapter", [chapter["id"] for chapter in CHAPTERS])
     turned = [number, heading, back, forth, *parts[NAMES]]
     for press, by in ((tab.select, 0), (number.input, 0), (forth.click, 1), (back.click, -1)):
-        press(turn, [number, gr.State(by)], turned, **QUIET).then(None, heading, None, js=remember, **QUIET)
+        press(turn, [number, gr.State(by)], turned, **LIVE).then(None, heading, None, js=remember, **QUIET)
     parts.choice.input(compare, parts.choice, parts[tables.COMPARED], **LIVE)
     parts.which.input(choose_chapter, [number, parts.which], parts[CHOSEN], **LIVE)
     # One event of both, so that an earlier answer cannot arrive after a later one.
