@@ -8,6 +8,7 @@ import torch
 from mars_demo.core.assets import ASSETS
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import gpu_name, processor
+from mars_demo.models.runtime.quantized import kernel
 
 FOLDER = ASSETS / "results"
 
@@ -21,8 +22,10 @@ def origin(measured: Mapping) -> str:
 
 
 def machine(checkpoint: Checkpoint | None = None) -> str:
-    """Return the model, its precision, and the GPU or the threads and the CPU."""
+    """Return the model, its precision and kernel, and the GPU or the threads and the CPU."""
     model = [] if checkpoint is None else [checkpoint.name, checkpoint.precision]
+    if checkpoint is not None and checkpoint.quantized:
+        model[-1] += f" ({kernel()} bytes)"
     if checkpoint is not None and (gpu := gpu_name(checkpoint.device)):
         return ", ".join([*model, gpu])
     threads = torch.get_num_threads()

@@ -68,8 +68,11 @@ def gpu_name(device: torch.device) -> str | None:
 
 
 def processor() -> str:
-    """Return the name of the CPU and its best unit for integer products."""
-    name = _cpu_info().get("model name", platform.machine()).replace("(R)", "").replace("(TM)", "")
+    """Return the name and model of the CPU and its best unit for integer products."""
+    info = _cpu_info()
+    name = info.get("model name", platform.machine()).replace("(R)", "").replace("(TM)", "")
+    if "model" in info:
+        name += f" (family {info['cpu family']}, model {info['model']})"
     return f"{name} with {best}" if (best := unit()) else name
 
 

@@ -14,6 +14,8 @@ from benchmarks import our_tables, report
 from mars_demo import tasks
 from mars_demo.evaluation import paper_tables, results
 from mars_demo.evaluation.frontier import AR, Frontier, Setting
+from mars_demo.models.load import load_checkpoint
+from mars_demo.models.runtime.quantized import kernel
 
 ROOT = Path(__file__).parents[2]
 _spec = importlib.util.spec_from_file_location("lint", ROOT / ".ci" / "lint.py")
@@ -99,3 +101,13 @@ def test_a_result_file_names_its_command_its_commit_and_its_machine(tmp_path, mo
     command = "python -m benchmarks.measuring --name 'two words'"
     assert saved == {"command": command, "machine": "a machine", "rows": [1]}
     assert re.match(r"\d+ CPU threads?, ", results.machine())
+
+
+def test_a_machine_is_named_by_the_model_of_its_cpu_and_its_kernel():
+    """Cores of one brand differ twofold, and a virtual machine may name the brand alone."""
+    machine = results.machine(load_checkpoint("mars-tiny", dtype="int8"))
+    cpu = subprocess.run(["lscpu"], capture_output=True, text=True).stdout
+    for said, name in (("family", "CPU family"), ("model", "Model")):
+        number = re.search(rf"^{name}: +(\d+)$", cpu, re.MULTILINE)
+        assert not number or f"{said} {number[1]}" in machine
+    assert f"int8 ({kernel()} bytes)" in machine
