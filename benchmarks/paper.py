@@ -9,7 +9,8 @@ different seeds can run at the same time; the last one writes the rows of all.
 """
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from benchmarks import report
 from mars_demo import tasks
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
+from mars_demo.evaluation.paper_tables import PAPER
 from mars_demo.evaluation.sweep import evaluate
 from mars_demo.models.load import load_checkpoint
 from mars_demo.recipes.tiny import STAGES
@@ -50,6 +52,13 @@ COLUMNS = {
     "ar": "one token per forward",
     "diffusion τ = 1": "one token per forward",
     "diffusion τ = 0.95": "τ = 0.95",
+}
+BLOCKS = (4, 8, 16)
+CHANGES = {  # what is compared with what, by the paper's names
+    "MARS against AR SFT": ("MARS, B = {}", "AR SFT"),
+    "without SFT loss against with it": ("MARS, B = {}, without SFT loss", "MARS, B = {}"),
+    "τ = 0.95 against one token": ("MARS, B = {}, τ = 0.95", "MARS, B = {}"),
+    "block diffusion, B = 4, against AR SFT": ("Block Diffusion, B = {}", "AR SFT"),
 }
 # The modes to evaluate by objective. At τ = 1, MARS equals AR token for token, so `ar` stands for it.
 READ = {
@@ -106,8 +115,42 @@ def spread(values: Series, digits: int) -> str:
     return f"{values.mean():.{digits}f} ± {values.std():.{digits}f}"
 
 
+def in_paper(scale: str) -> dict[str, float]:
+    """Return the paper's average accuracies of a scale, in percent, by method."""
+    rows = [*PAPER["table2_one_token_mode"], *PAPER["table3_sft_loss"]]
+    named = {row["name"]: row["Avg"] for row in rows}
+    named |= {f"{row['name']}, τ = 0.95": row["accuracy"]["Avg"] for row in PAPER["table4_multi_token"]}
+    return {name.removeprefix(f"{scale} "): accuracy for name, accuracy in named.items()}
+
+
+def here(measured: Mapping) -> dict[str, float]:
+    """Return our average accuracies in percent by the paper's names of methods."""
+    named = {}
+    for (method, decoding), row in averaged(DataFrame(measured["rows"]), "method", "decoding").iterrows():
+        method = re.sub("(.*) without SFT loss(.*)", r"\1\2, without SFT loss", method)
+        method = method.replace("diffusion", "Diffusion")
+        at_once = "" if COLUMNS.get(decoding) == COLUMNS["ar"] else f", {decoding}"
+        named[method + at_once] = row["accuracy"]
+    return named
+
+
+def changes(measured: Mapping) -> list[dict[str, str]]:
+    """Return a row per comparison: changes of accuracy in points by block size, here and in the paper."""
+    places = {"here": here(measured), "paper, 0.5B": in_paper("0.5B"), "paper, 7B": in_paper("7B")}
+    rows = []
+    for title, names in CHANGES.items():
+        row = {"points for B = 4, 8, 16": title}
+        for place, accuracy in places.items():
+            pairs = [[accuracy.get(name.format(size)) for name in names] for size in BLOCKS]
+            row[place] = (
+                ", ".join(f"{new - old:+.1f}" for new, old in pairs if None not in (new, old)) or "–"
+            )
+        rows.append(row)
+    return rows
+
+
 def table(file: str | Path = FILE) -> str:
-    """Return a row per method: accuracy and tokens per forward for each decoding."""
+    """Return a row per method: accuracy and tokens per forward for each decoding; and what changes it."""
     measured, rows = results.read_results(file), {}
     seeds = averaged(DataFrame(measured["rows"]), "method", "decoding", "seed")
     prompts = measured["limit"] * len(tasks.TASKS)
@@ -124,6 +167,8 @@ def table(file: str | Path = FILE) -> str:
         f"{prompts} held-out prompts, whose sampling error is about {error:.1f} points.\n\n"
         + report.shown(list(rows.values()))
         + report.source(measured, size)
+        + "\n\n"
+        + report.shown(changes(measured))
     )
 
 

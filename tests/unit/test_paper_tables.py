@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import our_tables, report
+from benchmarks import our_tables, paper, report
 from mars_demo import tasks
 from mars_demo.evaluation import paper_tables, results
 from mars_demo.evaluation.frontier import AR, Frontier, Setting
@@ -37,6 +37,16 @@ def test_methods_are_averaged_over_seeds():
     assert (units["name"], units["seeds"]) == ("Block diffusion, B = 4, τ = 1", 2)
     assert (units["average"], units["average_speed"]) == ("90.0 ± 14.1", "2.00 ± 0.00")
     assert (units["accuracy"], units["tokens_per_forward"]) == (90, 2)
+
+
+def test_accuracy_changes_here_as_in_the_paper_or_not():
+    """The paper's values are differences of its Tables 2, 3 and 4, by hand."""
+    _, sft_loss, tau, diffusion = rows = paper.changes(results.read_results("paper.json"))
+    assert [row["paper, 7B"] for row in rows] == ["+1.5, +0.5, -0.1", "–", "-1.3, -1.0, -1.4", "–"]
+    assert [row["paper, 0.5B"] for row in rows[1:]] == ["-2.0, -3.3, -7.5", "-1.4, -1.1, -1.6", "-5.9"]
+    assert (sft_loss["here"], tau["here"], diffusion["here"]) == (
+        "-17.5, -27.6, -35.8", "-1.5, -3.1, -5.3", "-42.5",
+    )  # fmt: skip
 
 
 def test_speeds_in_batches_are_ratios_of_seconds_round_by_round():
