@@ -65,7 +65,7 @@ def _table(measured: Frontier) -> str:
     """Return the table of one model: τ = 0.95, and for `probability` the lowest τ too."""
     lowest = min(point.setting.tau or 1 for point in measured.points)
     rows = [
-        measured.texts(point)
+        {name: text for name, text in measured.texts(point).items() if name != "answers per second"}
         for point in measured.points
         if point.setting.tau in (None, 0.95)
         or (point.setting.criterion, point.setting.tau) == ("probability", lowest)

@@ -178,7 +178,6 @@ def cells(measured: dict[str, Any]) -> list[dict[str, Any]]:
             "method": row["method"],
             "right": f"{row['right'] / row['n']:.1%}",
             "with the shape": f"{row['valid']} of {row['n']}",
-            "unfinished": row["cut"],
             "tokens per forward": report.per_forward(row),
             "of these forced": f"{row['forced'] / row['forwards']:.2f}",
             "as fast as AR without it": f"{base[row['kind']] / row['seconds']:.2f}×",

@@ -15,7 +15,7 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
@@ -187,8 +187,7 @@ def cells(timed: Mapping, *columns: str) -> dict[str, dict[str, str]]:
             "tokens per forward": report.per_forward(row),
             "positions per forward": f"{row['positions'] / (row['forwards'] - count):.1f}",
             "accuracy": f"{row['right'] / count:.1%}",
-            "equal to AR's": f"{row['equal']} of {count}",
-            "TPOT, ms": f"{1000 * median(own):.1f}",
+            "equal to AR's": f"{row['equal']}",
             "as fast as AR": report.faster(own, tpot[AR]),
         }
         by_method[row["method"]] = {name: every[name] for name in columns}
@@ -210,7 +209,7 @@ def lesson(file: str) -> dict[str, Any]:
 
 def table(file: str | Path = FILE) -> str:
     timed = results.read_results(file)
-    rows = cells(timed, "tokens per forward", "accuracy", "equal to AR's", "TPOT, ms", "as fast as AR")
+    rows = cells(timed, "tokens per forward", "accuracy", "equal to AR's", "as fast as AR")
     library = [timed["library"]] if "library" in timed else []
     return report.shown([{"method": method} | row for method, row in rows.items()]) + report.source(
         timed, report.prompts(timed), report.rounds(timed), *library
