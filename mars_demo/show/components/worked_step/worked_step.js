@@ -39,7 +39,7 @@ function stateOf(score, slot, count) {
 
 /** Describe a window. */
 function wordsOf({ first, count, states }) {
-  const begins = `The next window begins at place ${first + count}.`;
+  const begins = `The next window begins at position ${first + count}.`;
   if (!several(step.tau)) return `At τ = 1 only slot 1 is accepted; nothing is compared. ${begins}`;
   const numbers = states.map((_, slot) => slot + 1);
   const taken = numbers.slice(1, count);
@@ -48,9 +48,9 @@ function wordsOf({ first, count, states }) {
   const because = taken.length ? `, ${slots(taken)} because ${scores} at least τ` : "";
   const ends =
     count < states.length ? `. Slot ${count + 1} is the first below τ and ends the acceptance` : "";
-  const thrown = `thrown away: guessed before place ${first + count} was known`;
   const lost = dropped.length
-    ? `. S${slots(dropped).slice(1)} would reach τ, but ${dropped.length > 1 ? "are" : "is"} ${thrown}`
+    ? `. S${slots(dropped).slice(1)}, though at least τ, ${dropped.length > 1 ? "are" : "is"} dropped: ` +
+      `predicted before the token at position ${first + count} was known`
     : "";
   return `Slot 1 is accepted without a comparison${because}${ends}${lost}. ${begins}`;
 }
