@@ -1,6 +1,7 @@
 """A run as OpenAI's chat completion: whole, or streamed in a chunk per pass."""
 
 import time
+from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Any
 
@@ -58,7 +59,7 @@ class Completion:
         return "length" if self.run.stop == "length" else "stop"
 
     def _usage(self) -> dict[str, Any]:
-        """Return OpenAI's usage with this project's counts; the end token and a stop string count."""
+        """Return OpenAI's usage with this project's counts, and vLLM's metrics; all tokens count."""
         run, prompt = self.run, self.run.settings.prompt_tokens
         usage = {
             "prompt_tokens": prompt,
@@ -68,4 +69,30 @@ class Completion:
             "tokens_per_forward": round(run.tokens_per_forward, 3),
             "forced_tokens": run.sources["forced"],
         }
-        return {"usage": usage}
+        return {"usage": usage, "metrics": {"speculative_decoding": acceptance(run)}}
+
+
+def acceptance(run: Run) -> dict[str, Any]:
+    """Return the acceptance of a run's drafts, in the names of vLLM.
+
+    Drafts are the tokens of a forward that an AR forward would not predict: slots after the first, or
+    verified guesses. A step is a forward with drafts. Forced tokens are neither.
+    """
+    steps = []
+    for step in run.passes:
+        slots = [slot.source != "forced" for slot in step.slots]
+        drafts = sum(slots) - 1 if step.drafts is None else step.drafts
+        steps.append((drafts, max(0, sum(slots[: step.accepted]) - 1)))
+    steps = [(drafts, kept) for drafts, kept in steps if drafts > 0]
+    drafts, kept = (sum(counts) for counts in zip((0, 0), *steps))
+    most = max([run.settings.window - 1, *[drafts for drafts, _ in steps]])
+    lengths = Counter(kept for _, kept in steps)
+    return {
+        "mean_acceptance_length": 1 + kept / max(1, len(steps)),
+        "draft_acceptance_rate": kept / max(1, drafts),
+        "acceptance_histogram": [lengths[length] for length in range(most + 1)],
+        "num_spec_steps": len(steps),
+        "num_accepted_draft_tokens": kept,
+        "num_draft_tokens": drafts,
+        "num_spec_tokens": most,
+    }

@@ -96,8 +96,16 @@ def test_an_answer_and_its_usage_are_those_of_the_decoder(url, mars_tiny, fields
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
     assert usage.forwards == expected.forwards
     assert usage.tokens_per_forward == pytest.approx(expected.tokens_per_forward, abs=0.001)
+    # Each forward gives one token and the accepted drafts; vLLM's names.
+    found = answer.metrics["speculative_decoding"]
+    steps, lengths = found["num_spec_steps"], found["acceptance_histogram"]
+    kept = found["num_accepted_draft_tokens"]
+    assert kept == usage.completion_tokens - usage.forwards == sum(n * c for n, c in enumerate(lengths)) > 0
+    assert sum(lengths) == steps <= usage.forwards and len(lengths) == found["num_spec_tokens"] + 1
+    assert found["mean_acceptance_length"] == pytest.approx(1 + kept / steps)
+    assert found["draft_acceptance_rate"] == pytest.approx(kept / found["num_draft_tokens"])
     *_, last = ask(url, STORY, fields, max_tokens=40, stream=True, stream_options={"include_usage": True})
-    assert last.usage == usage
+    assert (last.usage, last.metrics) == (usage, answer.metrics)
 
 
 def test_concurrent_clients_get_their_own_answers(url, mars_tiny):
