@@ -45,8 +45,8 @@ def plugin(name: str, drafts: int = 16) -> dict:
 
 
 def parameters(**chosen) -> SamplingParams:
-    if "choice" in chosen:
-        chosen["structured_outputs"] = StructuredOutputsParams(choice=chosen.pop("choice"))
+    if "shape" in chosen:
+        chosen["structured_outputs"] = StructuredOutputsParams(**chosen.pop("shape"))
     defaults = {"temperature": 0.0, "max_tokens": 64, "output_kind": RequestOutputKind.CUMULATIVE}
     return SamplingParams(**(defaults | chosen))
 

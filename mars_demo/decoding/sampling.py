@@ -11,7 +11,6 @@ answer in every mode and batch.
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +25,7 @@ from transformers import (
 )
 
 from mars_demo.core.fields import Seed, Temperature, TopK, TopP, parameter
+from mars_demo.core.noise import gumbel_noise
 
 COLDEST = 0.01  # below this temperature, decoding is greedy: sampling would only add rounding errors
 
@@ -84,20 +84,7 @@ class Sampling:
 def gumbel(seed: int, position: int, size: int, device: torch.device) -> Tensor:
     """Return standard Gumbel noise [size] for one seed and one position.
 
-    It is a stateless function of seed, position and token, computed on the device, with the same bits on
-    every device.
+    `gumbel_noise` computes it on the device.
     """
-    digest = hashlib.blake2b(f"{seed} {position}".encode(), digest_size=8).digest()
-    bits = torch.arange(size, device=device)
-    for half in (digest[:4], digest[4:]):
-        bits = _mixed(bits ^ int.from_bytes(half))
-    # The smallest shares give the largest noise, and float32 is most precise there.
-    share = ((bits.float() + 0.5) / 2**32).clamp(max=1 - 2**-24)
-    return -(-torch.log1p(-share)).log()
-
-
-def _mixed(bits: Tensor) -> Tensor:
-    """Apply a bijective hash to 32-bit numbers (lowbias32, found with hash-prospector)."""
-    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
-        bits = (bits ^ (bits >> shift)) * factor & 0xFFFFFFFF
-    return bits ^ (bits >> 16)
+    at = (torch.full((1,), number, dtype=torch.int64, device=device) for number in (seed, position))
+    return gumbel_noise(*at, size)[0]

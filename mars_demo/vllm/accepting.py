@@ -1,50 +1,75 @@
-"""The acceptance of a request's forward, in lists of numbers."""
+"""The tokens of a forward, their acceptance, and the next drafts: tensors of all requests at once."""
 
 from collections.abc import Sequence
 
-from mars_demo.core.acceptance import accepted
+import torch
+from torch import Tensor
 
-Ids = Sequence[int]
+from mars_demo.core.acceptance import CRITERIA
+from mars_demo.core.noise import gumbel_noise
+from mars_demo.vllm.arguments import Arguments
+
+NONE = -1  # no token, as in vLLM
+WORTH = 0.5  # the score of a lossless request's draft that is worth its verification
+
+
+def choose(logits: Tensor, temperature: Tensor, seeds: Tensor, positions: Tensor) -> Tensor:
+    """Return tokens [rows] for truncated logits [rows, vocabulary], sampled where the temperature is not 0.
+
+    As in `decoding.sampling`, a draft and the token that verifies it share their noise.
+    """
+    noise = gumbel_noise(seeds, positions, logits.shape[-1])
+    return torch.where(temperature[:, None] > 0, logits + noise, logits).argmax(-1)
 
 
 def accept(
-    given: Ids,
-    own: Ids,
-    scores: Sequence[float],
-    tau: float | None,
-    pending: Ids,
-    masks: int,
-    least: float | None = None,
-) -> tuple[list[int], list[int]]:
-    """Return the tokens that a forward adds to an answer, and the drafts of the next forward.
+    logits: Tensor, given: Tensor, own: Tensor, ends: Tensor, settings: Sequence[Arguments], load: float,
+    mask_id: int, width: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Return the tokens that join each answer, and the next drafts, both [requests, width] up to `NONE`.
 
-    given: the drafts of this forward, before its masks.
-    own, scores: the tokens that the model chooses after the last token, each draft and each mask.
-    tau: the threshold; None verifies the drafts.
-    pending: the drafts that were returned for this forward. With τ they are accepted already. vLLM drops
-        them if it preempts the request; they are then given again, so that answers do not depend on load.
-    masks: the masks whose outputs may become drafts.
-    least: without τ, the score of a draft that is worth its verification; None for all.
+    logits: the model's own, before temperature and truncation, which score the slots.
+    given: the tokens of all rows: each request's last token, its drafts and its masks.
+    own: the tokens that the model chooses after them.
+    ends: the end of each request's rows.
     """
-    given, pending, count = list(given), list(pending), 0
-    if tau is not None and pending and given != pending:
-        return pending[:1], pending[1:]
-    while count < len(given) and (tau is not None or given[count] == own[count]):
-        count += 1
-    tokens = [*given[:count], own[count]]
-    if count < len(given):
-        return tokens, []  # the masks follow a rejected draft
-    least = least if tau is None else tau
-    most = masks if least is None else accepted(scores[count : count + 1 + masks], least) - 1
-    return tokens, list(own[count + 1 : count + 1 + most])
+    taus = [arguments.threshold(load) for arguments in settings]
+    least = [(WORTH if one.paced else 0.0) if tau is None else tau for one, tau in zip(settings, taus)]
+    vectors = least, [one.masks for one in settings], [tau is not None for tau in taus]
+    least, most, lossy = (torch.tensor(vector).to(own.device)[:, None] for vector in vectors)
+    place = torch.arange(width, device=own.device)
+    index = (ends - ends.diff(prepend=ends.new_zeros(1)))[:, None] + place
+    given = given.new_full((), NONE).where(index >= ends[:, None], given[index.clamp(max=len(own) - 1)])
+    scores = _scores(logits, own, ends, settings)[index.clamp(max=len(own) - 1)]
+    own = own[index.clamp(max=len(own) - 1)]
+    # With τ, drafts are accepted already; without, they are verified. The last token is always kept.
+    kept = (given != NONE) & (given != mask_id) & (lossy | (given == own.roll(1, 1))) | (place == 0)
+    kept = kept.cumprod(1).bool()
+    # Masks predict the next tokens if they follow nothing but kept ones; at τ = 1 no slot is accepted.
+    slot = (given == mask_id) & (place < kept.sum(1, keepdim=True) + most) & (scores >= least) & (least < 1)
+    draft = (kept | slot).cumprod(1).bool() & ~kept
+    goes_on = kept.roll(-1, 1) & (place < width - 1)
+    tokens = torch.where(goes_on, given.roll(-1, 1), own).masked_fill(~kept, NONE)
+    return tokens, own.masked_fill(~draft, NONE).gather(1, (~draft).int().argsort(stable=True))
 
 
-def next_drafts(drafts: int, waited: int, requests: int, most: int) -> tuple[int, int]:
-    """Return the masks of a lossless request's next forward, and its forwards without drafts so far.
+def _scores(logits: Tensor, tokens: Tensor, ends: Tensor, settings: Sequence[Arguments]) -> Tensor:
+    scored = [
+        one.criterion if one.masks and (one.paced or one.tau is not None) else None for one in settings
+    ]
+    scores, p = torch.zeros(len(tokens), device=logits.device), None
+    owner = torch.searchsorted(ends, torch.arange(len(tokens), device=ends.device), right=True)
+    for name in {*scored} - {None}:
+        p = logits.softmax(-1, dtype=torch.float32) if p is None else p
+        uses = torch.tensor([criterion == name for criterion in scored]).to(logits.device)[owner]
+        scores = torch.where(uses, CRITERIA[name].score(p, tokens), scores)
+    return scores
+
+
+def next_masks(drafts: int, waited: int, requests: int, most: int) -> tuple[int, int]:
+    """Return the masks of a paced request's next forward, and its forwards without drafts so far.
 
     drafts: the drafts of the next forward, or if they are fewer those accepted in this one.
-    waited: the forwards without drafts before this one.
-    requests: the requests in the batch.
 
     Masks cost time, the more in larger batches. So their number follows that of the drafts, and a request
     without any waits the longer before it tries one mask, the more requests there are.

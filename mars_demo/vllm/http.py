@@ -10,9 +10,8 @@ from mars_demo.vllm.arguments import Server, read_arguments
 async def checked_request(request, call_next):
     """Pass on requests whose `vllm_xargs` are right, and those that vLLM itself must reject."""
     try:
-        body = json.loads(await request.body() or "{}")
-        extra = body.get("vllm_xargs") if isinstance(body, dict) else None
-    except (ValueError, RecursionError):  # not JSON, or too deep
+        extra = json.loads(await request.body() or "{}").get("vllm_xargs")
+    except (ValueError, AttributeError, RecursionError):  # not JSON, no object, or too deep
         extra = None
     try:
         read_arguments(extra if isinstance(extra, dict) else None, Server.of(request.app.state.vllm_config))

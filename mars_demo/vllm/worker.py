@@ -1,18 +1,59 @@
 """The worker: vLLM's own, with the samplers of MARS."""
 
-from mars_demo.vllm.sampler import MarsRejectionSampler, MarsSampler
-from mars_demo.vllm.surface import Worker, check_surface
+from vllm import __version__
+from vllm.platforms import current_platform
+
+from mars_demo.vllm.arguments import Server
+
+if current_platform.is_cpu():
+    from vllm.v1.worker.cpu_worker import CPUWorker as Worker
+else:
+    from vllm.v1.worker.gpu_worker import Worker
 
 
 class MarsWorker(Worker):
     """A worker for `--worker-cls`; its start fails as `check` does."""
 
     def init_device(self) -> None:
-        """Replace the samplers of the model runner."""
+        """Replace the samplers of Model Runner V1, or the speculator of V2."""
+        check(self.vllm_config, __version__)
         super().init_device()
-        check_surface(self.vllm_config, self.model_runner)
+        runner, server = self.model_runner, Server.of(self.vllm_config)
+        if self.vllm_config.use_v2_model_runner:
+            from mars_demo.vllm.v2 import MarsSpeculator
+
+            runner.speculator = MarsSpeculator(server, runner.device)
+        elif hasattr(runner, "drafter"):  # only on the last rank of a pipeline
+            from mars_demo.vllm.sampler import MarsRejectionSampler, MarsSampler
+
+            sampler = runner.sampler = runner.drafter.sampler = MarsSampler(runner, server)
+            runner.rejection_sampler = MarsRejectionSampler(
+                sampler, runner.speculative_config, runner.device
+            )
+
+    def load_model(self, **options) -> None:
+        """Replace the samplers of Model Runner V2, which exist from here on."""
+        super().load_model(**options)
         runner = self.model_runner
-        if hasattr(runner, "drafter"):  # only on the last rank of a pipeline
-            runner.sampler = MarsSampler(runner, runner.drafter.server)
-            runner.rejection_sampler = MarsRejectionSampler(runner, runner.drafter.server)
-            runner.drafter.sampler = runner.rejection_sampler
+        if self.vllm_config.use_v2_model_runner and runner.sampler is not None:
+            from mars_demo.vllm.v2 import MarsRejectionSampler, MarsSampler
+
+            runner.sampler = MarsSampler(runner.sampler)
+            runner.rejection_sampler = MarsRejectionSampler(runner)
+
+
+def check(config, version: str) -> None:
+    """Check that the plugin supports this version of vLLM and these settings.
+
+    Raises:
+        ValueError: if it does not.
+    """
+    if not version.startswith(("0.32.", "0.33.")):
+        raise ValueError(f"The MARS plugin supports vLLM 0.32 and 0.33, not {version}.")
+    runner, method = ("V2", "ngram") if config.use_v2_model_runner else ("V1", "custom_class")
+    if config.speculative_config.method != method:
+        raise ValueError(
+            f"On Model Runner {runner}, the MARS plugin needs the speculative method {method}."
+        )
+    if config.scheduler_config.async_scheduling or not config.model_config.logprobs_mode.startswith("raw"):
+        raise ValueError("The MARS plugin needs --no-async-scheduling, and raw log probabilities.")

@@ -1,6 +1,5 @@
 """Sampling: the distribution of tokens, and its equality in every mode."""
 
-import hashlib
 import math
 from collections import Counter
 
@@ -60,17 +59,22 @@ def test_samples_have_the_exact_distribution():
 
 def test_noise_depends_only_on_seed_position_and_token():
     """Compare with the same hash in Python integers."""
-    size = 50_000
-    noise, on_device = (gumbel(7, 3, size, torch.device(name)) for name in ("cpu", "meta"))
+    size, seed = 50_000, 7 + (5 << 40)
+    noise, on_device = (gumbel(seed, 3, size, torch.device(name)) for name in ("cpu", "meta"))
     assert on_device.device.type == "meta"  # created on the device, not copied to it
-    digest = hashlib.blake2b(b"7 3", digest_size=8).digest()
+
+    def mixed(bits: int) -> int:
+        for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+            bits = ((bits ^ bits >> shift) * factor) % 2**32
+        return bits ^ bits >> 16
+
     for token in (0, 1, 255, size - 1):
         bits = token
-        for key in (digest[:4], digest[4:]):
-            bits ^= int.from_bytes(key)
-            for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
-                bits = ((bits ^ bits >> shift) * factor) % 2**32
-            bits ^= bits >> 16
+        for parts in ((seed % 2**32, seed >> 32, 3), (3, seed >> 32, seed % 2**32)):
+            key = 0x9E3779B9
+            for part in parts:
+                key = mixed(key ^ part)
+            bits = mixed(bits ^ key)
         assert noise[token].item() == pytest.approx(-math.log(-math.log1p(-(bits + 0.5) / 2**32)), abs=1e-4)
     # Quantiles of a standard Gumbel distribution, within four standard deviations of the sample.
     for share in (0.01, 0.1, 0.5, 0.9, 0.99):

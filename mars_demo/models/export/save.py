@@ -19,14 +19,15 @@ UNFINISHED = "unfinished-checkpoint"  # the folder of files that are being writt
 PACKAGE = Path(__file__).parents[2]
 GENERATE, PLUGIN = "custom_generate", "mars_vllm"
 OLDEST = "5.0.0"  # transformers that has run the code of a checkpoint
-# The folders of code in a checkpoint: for transformers' `custom_generate`, and the plugin for vLLM.
-CARRIED = {
-    GENERATE: [
-        *(Path(module.__file__) for module in (layout, decoder, engine, acceptance)),
-        Path(__file__).with_name("generate.py"),
-    ],
-    PLUGIN: [Path(acceptance.__file__), *sorted((PACKAGE / "vllm").glob("*.py"))],
-}
+CORE = [
+    PACKAGE / "__init__.py",
+    *(PACKAGE / "core" / f"{name}.py" for name in ("__init__", "acceptance", "noise")),
+]
+# The code in a checkpoint: transformers' `custom_generate` in one folder, and the plugin in packages.
+DECODER = [
+    *(Path(module.__file__) for module in (layout, decoder, engine, acceptance)),
+    Path(__file__).with_name("generate.py"),
+]
 
 
 def save_checkpoint(
@@ -73,12 +74,15 @@ def save_checkpoint(
 
 def _save_code(output: Path, block_size: int) -> None:
     """Write the decoder and the plugin as standalone files, with the flags of vLLM."""
-    for folder, sources in CARRIED.items():
-        (output / folder).mkdir(exist_ok=True)
-        for source in sources:
-            # The same sources, not copies of them: only the place that they import from differs.
-            code = re.sub(r"from mars_demo\.(?:\w+\.)*", "from .", source.read_text(encoding="utf-8"))
-            (output / folder / source.name).write_text(code, encoding="utf-8")
+    (output / GENERATE).mkdir()
+    for source in DECODER:
+        # The same sources, not copies of them: transformers imports the files of one folder by these names.
+        code = re.sub(r"from mars_demo\.(?:\w+\.)*", "from .", source.read_text(encoding="utf-8"))
+        (output / GENERATE / source.name).write_text(code, encoding="utf-8")
     (output / GENERATE / "requirements.txt").write_text(f"transformers>={OLDEST}\n", encoding="utf-8")
-    flags = yaml.safe_dump(vllm_plugin.flags(PLUGIN, block_size), sort_keys=False)
+    for source in [*CORE, *(PACKAGE / "vllm").glob("*.py")]:
+        target = output / PLUGIN / source.relative_to(PACKAGE.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+    flags = yaml.safe_dump(vllm_plugin.flags(block_size), sort_keys=False)
     (output / PLUGIN / "serve.yaml").write_text(flags, encoding="utf-8")

@@ -1,14 +1,15 @@
-"""The flags with which vLLM uses the plugin of `mars_demo.vllm`, or its copy in a checkpoint."""
+"""The flags with which vLLM uses the plugin."""
 
 import json
 
+PLUGIN = "mars_demo.vllm"  # also in the copy in a checkpoint
 SIZE = 64  # requests in a batch, by default
 
 
 def flags(
-    package: str, masks: int, size: int = SIZE, tau: float | list[float] | None = None
+    masks: int, size: int = SIZE, tau: float | list[float] | None = None
 ) -> dict[str, str | int | bool]:
-    """Return flags of vLLM by their long names, for a package with the plugin.
+    """Return flags of vLLM by their long names.
 
     masks: the block size in training.
     size: the most requests in a batch.
@@ -16,16 +17,16 @@ def flags(
     """
     speculative = {
         "method": "custom_class",
-        "model": f"{package}.proposer.MarsProposer",
+        "model": f"{PLUGIN}.proposer.MarsProposer",
         "num_speculative_tokens": 2 * masks,  # as many drafts as masks
     }
     own = {} if tau is None else {"additional-config": json.dumps({"mars": {"tau": tau}})}
     return own | {
-        "worker-cls": f"{package}.worker.MarsWorker",
-        "scheduler-cls": f"{package}.scheduler.MarsScheduler",
-        "middleware": f"{package}.http.checked_request",
+        "worker-cls": f"{PLUGIN}.worker.MarsWorker",
+        "scheduler-cls": f"{PLUGIN}.scheduler.MarsScheduler",
+        "middleware": f"{PLUGIN}.http.checked_request",
         "speculative-config": json.dumps(speculative),
         "max-num-seqs": size,
-        "max-num-batched-tokens": max(4096, 4 * masks * size),  # with room for prompts
+        "max-num-batched-tokens": max(4096, 5 * masks * size),  # with room for prompts
         "no-async-scheduling": True,
     }
