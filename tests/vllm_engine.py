@@ -38,7 +38,7 @@ def plugin(name: str, drafts: int = 16) -> dict:
         "scheduler_cls": f"{name}.scheduler.MarsScheduler",
         "speculative_config": {
             "method": "custom_class",
-            "model": f"{name}.proposer.MarsProposer",
+            "model": f"{name}.sampler.MarsProposer",
             "num_speculative_tokens": drafts,
         },
     }

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.noise import gumbel_noise
-from mars_demo.vllm.arguments import Arguments
+from mars_demo.vllm.arguments import Arguments, Server
 
 NONE = -1  # no token, as in vLLM
 WORTH = 0.5  # the score of a lossless request's draft that is worth its verification
@@ -23,8 +23,8 @@ def choose(logits: Tensor, temperature: Tensor, seeds: Tensor, positions: Tensor
 
 
 def accept(
-    logits: Tensor, given: Tensor, own: Tensor, ends: Tensor, settings: Sequence[Arguments], load: float,
-    mask_id: int, width: int,
+    logits: Tensor, given: Tensor, own: Tensor, ends: Tensor, settings: Sequence[Arguments], server: Server,
+    width: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the tokens that join each answer, and the next drafts, both [requests, width] up to `NONE`.
 
@@ -33,37 +33,33 @@ def accept(
     own: the tokens that the model chooses after them.
     ends: the end of each request's rows.
     """
-    taus = [arguments.threshold(load) for arguments in settings]
+    taus = [arguments.threshold(server.load(len(settings))) for arguments in settings]
     least = [(WORTH if one.paced else 0.0) if tau is None else tau for one, tau in zip(settings, taus)]
     vectors = least, [one.masks for one in settings], [tau is not None for tau in taus]
     least, most, lossy = (torch.tensor(vector).to(own.device)[:, None] for vector in vectors)
     place = torch.arange(width, device=own.device)
     index = (ends - ends.diff(prepend=ends.new_zeros(1)))[:, None] + place
-    given = given.new_full((), NONE).where(index >= ends[:, None], given[index.clamp(max=len(own) - 1)])
-    scores = _scores(logits, own, ends, settings)[index.clamp(max=len(own) - 1)]
-    own = own[index.clamp(max=len(own) - 1)]
+    behind, index = index >= ends[:, None], index.clamp(max=len(own) - 1)
+    owner = torch.searchsorted(ends, torch.arange(len(own), device=ends.device), right=True)
+    p, scores = logits.softmax(-1, dtype=torch.float32), torch.zeros(len(own), device=own.device)
+    for name in {one.criterion for one in settings}:
+        uses = torch.tensor([one.criterion == name for one in settings]).to(own.device)[owner]
+        scores = torch.where(uses, CRITERIA[name].score(p, own), scores)
+    own, scores, given = own[index], scores[index], given[index].masked_fill(behind, NONE)
     # With τ, drafts are accepted already; without, they are verified. The last token is always kept.
-    kept = (given != NONE) & (given != mask_id) & (lossy | (given == own.roll(1, 1))) | (place == 0)
+    kept = (given != NONE) & (given != server.mask_id) & (lossy | (given == own.roll(1, 1))) | (place == 0)
     kept = kept.cumprod(1).bool()
     # Masks predict the next tokens if they follow nothing but kept ones; at τ = 1 no slot is accepted.
-    slot = (given == mask_id) & (place < kept.sum(1, keepdim=True) + most) & (scores >= least) & (least < 1)
+    slot = (
+        (given == server.mask_id)
+        & (place < kept.sum(1, keepdim=True) + most)
+        & (scores >= least)
+        & (least < 1)
+    )
     draft = (kept | slot).cumprod(1).bool() & ~kept
     goes_on = kept.roll(-1, 1) & (place < width - 1)
     tokens = torch.where(goes_on, given.roll(-1, 1), own).masked_fill(~kept, NONE)
     return tokens, own.masked_fill(~draft, NONE).gather(1, (~draft).int().argsort(stable=True))
-
-
-def _scores(logits: Tensor, tokens: Tensor, ends: Tensor, settings: Sequence[Arguments]) -> Tensor:
-    scored = [
-        one.criterion if one.masks and (one.paced or one.tau is not None) else None for one in settings
-    ]
-    scores, p = torch.zeros(len(tokens), device=logits.device), None
-    owner = torch.searchsorted(ends, torch.arange(len(tokens), device=ends.device), right=True)
-    for name in {*scored} - {None}:
-        p = logits.softmax(-1, dtype=torch.float32) if p is None else p
-        uses = torch.tensor([criterion == name for criterion in scored]).to(logits.device)[owner]
-        scores = torch.where(uses, CRITERIA[name].score(p, tokens), scores)
-    return scores
 
 
 def next_masks(drafts: int, waited: int, requests: int, most: int) -> tuple[int, int]:

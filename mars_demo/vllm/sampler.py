@@ -1,4 +1,4 @@
-"""The samplers of Model Runner V1: a token for every row of logits, then acceptance."""
+"""Model Runner V1: a token for every row of logits, then acceptance, then the next speculative tokens."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
 from vllm.v1.sample.rejection_sampler import RejectionSampler
 from vllm.v1.sample.sampler import Sampler
 
-from mars_demo.vllm.accepting import NONE, accept, choose
+from mars_demo.vllm.accepting import NONE, accept, choose, next_masks
 from mars_demo.vllm.arguments import Server, arguments_of, room
 
 GREEDY = 1e-5  # vLLM samples from this temperature on
@@ -64,18 +64,22 @@ class MarsRejectionSampler(RejectionSampler):
         counts, rows = torch.tensor(metadata.num_draft_tokens) + 1, logits.to(torch.float32, copy=True)
         # Requests with penalties and the like have no other row than the last.
         rows[last] = self.sampler.apply_logits_processors(rows[last], sampling_metadata, True)
-        own, settings = self.sampler.tokens(rows, counts, sampling_metadata), [
-            arguments_of(request.sampling_params, server) for request in requests
-        ]  # fmt: skip
-        given = torch.full_like(own, NONE)
+        own = self.sampler.tokens(rows, counts, sampling_metadata)
+        settings, given = (
+            [arguments_of(one.sampling_params, server) for one in requests],
+            torch.full_like(own, NONE),
+        )
         given[metadata.target_logits_indices + 1] = metadata.draft_token_ids.to(own.dtype)
-        ends, load, width = counts.cumsum(0).to(own.device), server.load(len(requests)), int(counts.max())
-        out = torch.cat(accept(rows, given, own, ends, settings, load, server.mask_id, width), 1).cpu()
-        for row, request, arguments in zip(out, requests, settings):
-            added = row[row != NONE]  # with the drafts
-            request.drafts = row[width:][row[width:] != NONE].tolist()
-            if arguments.tau is not None and _ends(request, added.tolist()):
-                row[: len(added)], request.drafts = added, []  # no forward needs their cache
+        ends, width = counts.cumsum(0).to(own.device), int(counts.max())
+        out = torch.cat(accept(rows, given, own, ends, settings, server, width), 1).cpu()
+        for index, (row, request, arguments) in enumerate(zip(out.tolist(), requests, settings)):
+            request.drafts = [token for token in row[width:] if token != NONE]
+            added = [token for token in row if token != NONE]  # with the drafts
+            if arguments.tau is not None and _ends(request, added):
+                out[index, : len(added)], request.drafts = (
+                    torch.tensor(added),
+                    [],
+                )  # no forward needs their cache
         out, count = out[:, :width].int(), sampling_metadata.max_num_logprobs
         if count is None:
             return SamplerOutput(out, None)
@@ -87,3 +91,28 @@ def _ends(request, added: list[int]) -> bool:
     params, left = request.sampling_params, room(request.sampling_params, len(request.output_token_ids))
     is_end = len(added) > left or not params.all_stop_token_ids.isdisjoint(added)
     return is_end and not params.structured_outputs  # whose drafts the scheduler checks
+
+
+class MarsProposer:
+    """A proposer of vLLM's method `custom_class`; `MarsWorker` gives it the sampler."""
+
+    def __init__(self, vllm_config):
+        self.server, self.sampler = Server.of(vllm_config), None
+
+    def load_model(self, model) -> None:
+        """Do nothing: the model itself drafts."""
+
+    def propose(self, sampled_token_ids, num_tokens_no_spec, token_ids_cpu, slot_mappings=None):
+        """Return the speculative tokens of each request: none before its prompt is complete."""
+        both, count = zip(self.sampler.requests, sampled_token_ids), len(sampled_token_ids)
+        return [self._speculative(request, len(ids), count) if ids else [] for request, ids in both]
+
+    def _speculative(self, request, added: int, requests: int) -> list[int]:
+        params, drafts = request.sampling_params, getattr(request, "drafts", [])
+        request.drafts, arguments = [], arguments_of(params, self.server)
+        masks = arguments.most(self.server.load(requests))
+        if arguments.paced:
+            most, good = min(masks, max(1, self.server.shared // requests)), max(len(drafts), added - 1)
+            masks, request.waited = next_masks(good, getattr(request, "waited", 0), requests, most)
+        left = room(params, len(request.output_token_ids))
+        return [*drafts[:left], *[self.server.mask_id] * min(masks, left)]

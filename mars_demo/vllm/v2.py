@@ -62,7 +62,7 @@ class MarsRejectionSampler(RejectionSampler):
         server, indices = self.speculator.server, (expanded_idx_mapping, idx_mapping, idx_mapping_np)
         own, truncated = self.sampler.sample(logits, *indices, pos, draft_sampled, *more[:2])
         settings = [arguments_of(self.sampler.params[index], server) for index in idx_mapping_np.tolist()]
-        parts = logits, draft_sampled.long(), own, cu_num_logits[1:].long(), settings
-        tokens, drafts = accept(*parts, server.load(len(settings)), server.mask_id, server.drafts + 1)
+        parts = logits, draft_sampled.long(), own, cu_num_logits[1:].long(), settings, server
+        tokens, drafts = accept(*parts, server.drafts + 1)
         self.speculator.drafts[idx_mapping] = drafts.masked_fill(drafts == NONE, server.mask_id)[:, :-1]
         return truncated, tokens.clamp(min=0), (tokens != NONE).sum(1, dtype=torch.int32)

@@ -16,10 +16,11 @@ class MarsWorker(Worker):
 
     def init_device(self) -> None:
         """Replace the samplers of Model Runner V1, or the speculator of V2."""
-        check(self.vllm_config, __version__)
+        config = self.vllm_config
+        check(config, __version__)
         super().init_device()
-        runner, server = self.model_runner, Server.of(self.vllm_config)
-        if self.vllm_config.use_v2_model_runner:
+        runner, server = self.model_runner, Server.of(config)
+        if config.use_v2_model_runner:
             from mars_demo.vllm.v2 import MarsSpeculator
 
             runner.speculator = MarsSpeculator(server, runner.device)
@@ -43,14 +44,10 @@ class MarsWorker(Worker):
 
 
 def check(config, version: str) -> None:
-    """Check that the plugin supports this version of vLLM and these settings.
-
-    Raises:
-        ValueError: if it does not.
-    """
+    """Raise a `ValueError` if the plugin does not support this version of vLLM or these settings."""
+    runner, method = ("V2", "ngram") if config.use_v2_model_runner else ("V1", "custom_class")
     if not version.startswith(("0.32.", "0.33.")):
         raise ValueError(f"The MARS plugin supports vLLM 0.32 and 0.33, not {version}.")
-    runner, method = ("V2", "ngram") if config.use_v2_model_runner else ("V1", "custom_class")
     if config.speculative_config.method != method:
         raise ValueError(
             f"On Model Runner {runner}, the MARS plugin needs the speculative method {method}."

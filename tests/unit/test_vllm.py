@@ -24,8 +24,10 @@ from scipy.stats import chisquare
 from transformers import AutoTokenizer
 from web import until
 
+from benchmarks import grammar
 from mars_demo import tasks
 from mars_demo.core.assets import ASSETS
+from mars_demo.core.grammar import Grammar
 from mars_demo.core.names import CHAT
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
@@ -61,12 +63,6 @@ ONE_BY_ONE = [
     {"allowed_token_ids": [*range(40, 400)]},
     {"bad_words": ["the", "a", "is", "1"]},
 ]
-SHAPES = [  # the grammars of structured requests
-    {"choice": ["seven", "eleven"]},
-    {"regex": "[a-z]{2,9}( [a-z]{2,9}){3}\\."},
-    {"json": {"type": "object", "properties": {"a": {"enum": ["yes", "no"]}, "b": {"type": "integer"}},
-              "required": ["a", "b"], "additionalProperties": False}},
-]  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------ what runs
@@ -93,6 +89,13 @@ def python(request) -> Path:
 @pytest.fixture(scope="module")
 def checkpoint(exported):
     return load_checkpoint(str(exported), "cpu", torch.float32)
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory):
+    """Return the folder of the chat model for vLLM, and its tokenizer."""
+    folder = vllm_server.servable(CHAT, outline(CHAT), tmp_path_factory.mktemp("chat"))
+    return folder, AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.fixture
@@ -210,24 +213,35 @@ def test_parameters_that_act_token_by_token_and_logprobs_are_those_of_stock_vllm
             assert one["logprobs"][:-9] == pytest.approx(other["logprobs"][:-9], abs=1e-3)
 
 
-def test_structured_requests_keep_their_masks_and_give_the_answers_of_stock_vllm(run, checkpoint):
-    cases = [(prompt, shape) for prompt in PROMPTS[:20] for shape in SHAPES]
-    modes = {"ar": {"masks": 0}, "lossless": {}, "tau": {"tau": 0.5}}
-    calls = {
-        name: [asked(checkpoint, prompt, extra, shape=shape) for prompt, shape in cases]
-        for name, extra in modes.items()
-    }
-    found, stock = run(calls), run({"ar": calls["ar"]}, {"plugin": None})
+def test_structured_requests_keep_their_masks_and_give_the_answers_of_stock_vllm(run, chat):
+    """Compare 60 answers of the chat model."""
+    folder, tokenizer = chat
+    modes, calls = {"ar": {"masks": 0}, "lossless": {}, "tau": {"tau": 0.5}}, {}
+    cases = [(question.example.prompt, question.grammar) for question in grammar.questions(45, 15)]
+    for name, extra in modes.items():
+        calls[name] = [
+            {
+                "prompt": encode_prompt(tokenizer, prompt),
+                "params": {"extra_args": extra, "shape": shape(one)},
+            }
+            for prompt, one in cases
+        ]
+    engine = {"model": folder, "max_model_len": 1024, "max_num_batched_tokens": 1024}
+    found, stock = run(calls, engine), run({"ar": calls["ar"]}, engine | {"plugin": None})
     assert tokens(found["ar"]) == tokens(found["lossless"]) == tokens(stock["ar"])
     forwards = {name: sum(one["forwards"] for one in found[name]) for name in modes}
-    assert max(forwards["lossless"], forwards["tau"]) < forwards["ar"]
-    for (_, shape), one in zip(cases, found["tau"]):
-        if "choice" in shape:
-            assert one["text"] in shape["choice"]
-        elif "regex" in shape:
-            assert re.fullmatch(shape["regex"], one["text"])
-        else:
-            assert len(one["ids"]) == 64 or json.loads(one["text"])["a"] in ("yes", "no")
+    print("tokens and forwards:", sum(map(len, tokens(found["ar"]))), forwards)
+    assert max(forwards["lossless"], forwards["tau"]) < 0.8 * forwards["ar"]
+    for (_, one), answer in zip(cases, found["tau"]):
+        if one.kind == "choice":
+            assert answer["text"] in one.text.split("\n")
+        elif len(answer["ids"]) < 64:
+            json.loads(answer["text"])
+
+
+def shape(one: Grammar) -> dict:
+    """Return vLLM's `structured_outputs` of a grammar."""
+    return {"json": json.loads(one.text)} if one.kind == "json" else {"choice": one.text.split("\n")}
 
 
 def test_model_runner_v2_gets_the_same_acceptance(python, tmp_path):
@@ -312,20 +326,11 @@ def test_the_threshold_falls_as_the_batch_fills(run, checkpoint):
     assert sum(one["forwards"] for one in found["full"]) < 0.6 * sum(forwards for _, forwards in expected)
 
 
-@pytest.mark.parametrize(
-    "engine, sentence",
-    [
-        (
-            {"logprobs_mode": "processed_logprobs"},
-            "needs --no-async-scheduling, and raw log probabilities.",
-        ),
-        ({"async_scheduling": True}, "needs --no-async-scheduling, and raw log probabilities."),
-    ],
-)
-def test_settings_that_the_plugin_does_not_support_are_refused_at_the_start(
-    run, checkpoint, engine, sentence
-):
-    assert sentence in run({"one": [asked(checkpoint, PROMPTS[0])]}, engine, fails=True)
+def test_a_setting_that_would_change_answers_is_refused_at_the_start(run, checkpoint):
+    error = run(
+        {"one": [asked(checkpoint, PROMPTS[0])]}, {"logprobs_mode": "processed_logprobs"}, fails=True
+    )
+    assert "needs --no-async-scheduling, and raw log probabilities." in error
 
 
 # --------------------------------------------------------------------------------------------- HTTP
@@ -371,13 +376,13 @@ def test_the_command_serves_every_mode_to_the_openai_client(url, mars_tiny):
     ]
     assert found == expected
     answer = client.chat.completions.create(**body(PROMPTS[0], REQUESTS["tau 0.5"][1]))
+    # The acceptance is that of this project's endpoint, in the same fields.
     own = acceptance(decode(mars_tiny, PROMPTS[0], REQUESTS["tau 0.5"][0]).finish())
-    metrics = {
-        name: value for name, value in answer.metrics["speculative_decoding"].items() if value is not None
-    }
-    assert metrics.keys() == own.keys()
-    for name in ("mean_acceptance_length", "num_spec_steps", "num_accepted_draft_tokens"):
-        assert metrics[name] == own[name], name
+    found = answer.metrics["speculative_decoding"]
+    assert {name for name, value in found.items() if value is not None} == own.keys()
+    assert found["num_spec_steps"] == own["num_spec_steps"]
+    behind = found["num_accepted_draft_tokens"] - own["num_accepted_draft_tokens"]
+    assert 0 <= behind < 8  # vLLM counts accepted tokens after the end
     stream = client.chat.completions.create(**body(PROMPTS[0], REQUESTS["lossless"][1], stream=True))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == expected[2]
 
@@ -396,9 +401,8 @@ def test_a_wrong_argument_is_a_400_with_a_sentence(url):
 ANSWERS, MINUTES = int(os.environ.get("ANSWERS", 16)), float(os.environ.get("MINUTES", 0.2))
 
 
-def test_lossless_answers_equal_ar_with_64_in_flight(run, tmp_path):
-    folder = vllm_server.servable(CHAT, outline(CHAT), tmp_path / "model")
-    tokenizer, half = AutoTokenizer.from_pretrained(folder), -(-ANSWERS // 2)
+def test_lossless_answers_equal_ar_with_64_in_flight(run, chat):
+    (folder, tokenizer), half = chat, -(-ANSWERS // 2)
     prompts = [question.prompt for question in questions("skills", half)]
     prompts += islice(distillation.prompts_from(str(ASSETS / CHAT / "held-out.jsonl")), ANSWERS - half)
     requests = [{"prompt": encode_prompt(tokenizer, prompt)} for prompt in prompts]

@@ -88,7 +88,7 @@ def test_parameters_that_act_token_by_token_need_forwards_without_masks(paramete
     assert arguments_of(plain, SERVER).masks == 0
 
 
-def accepts(*requests, load=0.0) -> list[tuple[list[int], list[int]]]:
+def accepts(*requests, slots=8) -> list[tuple[list[int], list[int]]]:
     """Return what `accept` says of requests: settings, drafts, masks, own tokens, their probabilities."""
     given, own, logits, ends = [], [], [], []
     for _, drafts, masks, tokens, shares in requests:
@@ -102,7 +102,7 @@ def accepts(*requests, load=0.0) -> list[tuple[list[int], list[int]]]:
     assert len(given) == len(own) == len(logits)
     settings, width = [one[0] for one in requests], max(len(one[3]) for one in requests)
     parts = torch.stack(logits), torch.tensor(given), torch.tensor(own), torch.tensor(ends), settings
-    both = accept(*parts, load, SERVER.mask_id, width)
+    both = accept(*parts, SERVER._replace(slots=slots), width)
     return [tuple([i for i in row.tolist() if i != NONE] for row in rows) for rows in zip(*both)]
 
 
@@ -127,7 +127,7 @@ def test_a_forward_with_tau_accepts_its_drafts_and_drafts_what_scores_enough():
     # By load: at τ = 1 nothing more, and in a full batch what reaches the lowest τ.
     by_load, empty = (Arguments((0.8, 1.0), 2), [], 2, [6, 7, 8], [0.9, 0.9, 0.85]), Arguments(None, 0)
     assert accepts(by_load) == [([6], [])]
-    assert accepts(by_load, (empty, [], 0, [4], [0.5]), load=1.0) == [([6], [7, 8]), ([4], [])]
+    assert accepts(by_load, (empty, [], 0, [4], [0.5]), slots=2) == [([6], [7, 8]), ([4], [])]
 
 
 def test_truncation_does_not_make_uncertain_slots_pass():
@@ -137,9 +137,9 @@ def test_truncation_does_not_make_uncertain_slots_pass():
     own = choose(kept, torch.ones(5), torch.full((5,), 3), torch.arange(5))
     assert own.tolist() == logits.argmax(-1).tolist()
     given, ends = torch.tensor([0, *[SERVER.mask_id] * 4]), torch.tensor([5])
-    _, drafts = accept(logits, given, own, ends, [Arguments(0.95, 4)], 0.0, SERVER.mask_id, 5)
+    _, drafts = accept(logits, given, own, ends, [Arguments(0.95, 4)], SERVER, 5)
     assert drafts.tolist() == [[NONE] * 5]
-    _, drafts = accept(logits * 5000, given, own, ends, [Arguments(0.95, 4)], 0.0, SERVER.mask_id, 5)
+    _, drafts = accept(logits * 5000, given, own, ends, [Arguments(0.95, 4)], SERVER, 5)
     assert drafts.tolist() == [[*own[1:].tolist(), NONE]]
 
 

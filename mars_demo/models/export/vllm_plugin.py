@@ -17,7 +17,7 @@ def flags(
     """
     speculative = {
         "method": "custom_class",
-        "model": f"{PLUGIN}.proposer.MarsProposer",
+        "model": f"{PLUGIN}.sampler.MarsProposer",
         "num_speculative_tokens": 2 * masks,  # as many drafts as masks
     }
     own = {} if tau is None else {"additional-config": json.dumps({"mars": {"tau": tau}})}
