@@ -27,8 +27,10 @@ owner, given, own = (torch.tensor(column) for column in zip(*rows))
 indices = torch.tensor([*REQUESTS])
 ends = torch.tensor([len(given) for _, given, *_ in REQUESTS.values()]).cumsum(0)
 
-states = SimpleNamespace(temperature=torch.zeros(4), seeds=torch.arange(4))
-states = SimpleNamespace(**{name: SimpleNamespace(gpu=value) for name, value in vars(states).items()})
+states = SimpleNamespace(temperature=torch.tensor([0.0, 0, 0, 1e-3]), seeds=torch.arange(4))
+states = SimpleNamespace(
+    **{name: SimpleNamespace(gpu=value, np=value.numpy()) for name, value in vars(states).items()}
+)
 sampler = MarsSampler(
     SimpleNamespace(
         sampling_states=states,

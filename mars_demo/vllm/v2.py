@@ -46,6 +46,8 @@ class MarsSampler(Sampler):
         """Return the tokens [rows], and the logits that they were sampled from."""
         states, indices = self.sampling_states, (expanded_idx_mapping, idx_mapping, idx_mapping_np)
         truncated = self.apply_sampling_params(logits, *indices, pos, *more)
+        if not states.temperature.np[idx_mapping_np].any():
+            return truncated.argmax(-1), truncated
         setting = (each.gpu[expanded_idx_mapping] for each in (states.temperature, states.seeds))
         return choose(truncated.float(), *setting, pos), truncated
 
