@@ -31,7 +31,7 @@ class MarsSpeculator(BaseSpeculator):
         return drafts
 
 
-class MarsSampler(Sampler):
+class DeviceSampler(Sampler):
     """A sampler with the noise of this project's decoder, which keeps the parameters of requests."""
 
     def __init__(self, sampler: Sampler):
@@ -52,7 +52,7 @@ class MarsSampler(Sampler):
         return choose(truncated.float(), *setting, pos), truncated
 
 
-class MarsRejectionSampler(RejectionSampler):
+class DeviceRejectionSampler(RejectionSampler):
     """A sampler of rows with drafts and masks, which leaves the next drafts in the speculator."""
 
     def __init__(self, runner):

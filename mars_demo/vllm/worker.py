@@ -12,12 +12,12 @@ else:
 
 
 class MarsWorker(Worker):
-    """A worker for `--worker-cls`; its start fails as `check` does."""
+    """A worker for `--worker-cls`; its start fails as `check_settings` does."""
 
     def init_device(self) -> None:
         """Replace the samplers of Model Runner V1, or the speculator of V2."""
         config = self.vllm_config
-        check(config, __version__)
+        check_settings(config, __version__)
         super().init_device()
         runner, server = self.model_runner, Server.of(config)
         if config.use_v2_model_runner:
@@ -37,13 +37,13 @@ class MarsWorker(Worker):
         super().load_model(**options)
         runner = self.model_runner
         if self.vllm_config.use_v2_model_runner and runner.sampler is not None:
-            from mars_demo.vllm.v2 import MarsRejectionSampler, MarsSampler
+            from mars_demo.vllm.v2 import DeviceRejectionSampler, DeviceSampler
 
-            runner.sampler = MarsSampler(runner.sampler)
-            runner.rejection_sampler = MarsRejectionSampler(runner)
+            runner.sampler = DeviceSampler(runner.sampler)
+            runner.rejection_sampler = DeviceRejectionSampler(runner)
 
 
-def check(config, version: str) -> None:
+def check_settings(config, version: str) -> None:
     """Raise a `ValueError` if the plugin does not support this version of vLLM or these settings."""
     runner, method = ("V2", "ngram") if config.use_v2_model_runner else ("V1", "custom_class")
     if not version.startswith(("0.32.", "0.33.")):

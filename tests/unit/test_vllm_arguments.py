@@ -178,8 +178,8 @@ def test_tau_falls_with_the_load():
     assert Arguments(0.7, 8).threshold(0.5) == 0.7
     assert Arguments(None, 8).threshold(0.5) is None
     # Masks are sent only where τ admits a slot.
-    assert [Arguments(RANGE, 8).at(load) for load in (0, 0.1, 1)] == [0, 8, 8]
-    assert [Arguments(tau, 8).at(0) for tau in (0.5, None)] == [8, 8]
+    assert [Arguments(RANGE, 8).most(load) for load in (0, 0.1, 1)] == [0, 8, 8]
+    assert [Arguments(tau, 8).most(0) for tau in (0.5, None)] == [8, 8]
 
 
 def test_the_flags_name_what_the_plugin_has():
