@@ -16,17 +16,17 @@ CHOSEN = ("words", "stage", "grid", "plot")  # the parts that a choice of run, p
 # --------------------------------------------------------------------------------- event handlers
 
 
-def turn(at: int | None, by: int, request: gr.Request):
+def turn(before: int | None, by: int, request: gr.Request):
     """Return a chapter's number, its text and questions, the state of the buttons, and its figure.
 
-    At first, when `at` is None, the URL names the chapter.
+    At first, when `before` is None, the URL names the chapter.
     """
-    at = number_of(request.query_params.get("chapter")) if at is None else at + by
+    at = number_of(request.query_params.get("chapter")) if before is None else before + by
     at = min(max(at, 0), len(CHAPTERS) - 1)
     chapter = CHAPTERS[at]
     heading = f"### {at + 1} of {len(CHAPTERS)}: {chapter['title']}"
     return (
-        at,
+        at if at != before else gr.skip(),  # the visitor may have chosen another one meanwhile
         f"{heading}\n\n{chapter['text']}\n\n{pages.folded_questions(chapter)}",
         gr.Button(interactive=at > 0),
         gr.Button(interactive=at < len(CHAPTERS) - 1),
