@@ -187,10 +187,20 @@ def cells(measured: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def table(file: str | Path = FILE) -> str:
+    """Return a row per method; its cells are of JSON answers, then of choices."""
     measured = results.read_results(file)
     share = measured["matcher_ms"]["p95"] / measured["forward_ms"]
     matcher = f"the grammar takes at most {share:.1%} of a forward for 95% of tokens"
-    return report.shown(cells(measured)) + report.source(measured, report.prompts(measured), matcher)
+    by_method: dict[str, list[dict]] = {}
+    for cell in cells(measured):
+        by_method.setdefault(cell.pop("method"), []).append(cell)
+    kinds = ", ".join(KINDS.values())
+    rows = [
+        {kinds: method}
+        | {name: ", ".join(cell[name] for cell in both) for name in both[0] if name != "answers"}
+        for method, both in by_method.items()
+    ]
+    return report.shown(rows) + report.source(measured, report.prompts(measured), matcher)
 
 
 if __name__ == "__main__":
