@@ -11,7 +11,7 @@ from vllm import SamplingParams
 from vllm.v1.worker.gpu.sample.states import NO_LOGPROBS
 
 from mars_demo.vllm.arguments import Server
-from mars_demo.vllm.v2 import DeviceRejectionSampler, DeviceSampler, MarsSpeculator
+from mars_demo.vllm.v2 import replace_speculator
 
 SERVER, MASK = Server(mask_id=9, masks=2, drafts=4, slots=4), 9
 # By the index of a request's state: its arguments, its last token and speculative tokens, what the model
@@ -31,15 +31,12 @@ states = SimpleNamespace(temperature=torch.tensor([0.0, 0, 0, 1e-3]), seeds=torc
 states = SimpleNamespace(
     **{name: SimpleNamespace(gpu=value, np=value.numpy()) for name, value in vars(states).items()}
 )
-sampler = DeviceSampler(
-    SimpleNamespace(
-        sampling_states=states,
-        needs_logits_processing=np.zeros(4, bool),
-        logprobs_mode="raw_logprobs",
-        return_sampling_mask=False,
-    )
+sampler = SimpleNamespace(
+    sampling_states=states,
+    needs_logits_processing=np.zeros(4, bool),
+    logprobs_mode="raw_logprobs",
+    return_sampling_mask=False,
 )
-sampler.params = {index: SamplingParams(extra_args=extra) for index, (extra, *_) in REQUESTS.items()}
 config = SimpleNamespace(
     num_speculative_tokens=4,
     enable_adaptive_verification=False,
@@ -48,7 +45,8 @@ config = SimpleNamespace(
     rejection_sample_method="standard",
 )
 runner = SimpleNamespace(sampler=sampler, speculative_config=config, device=torch.device("cpu"))
-runner.speculator = MarsSpeculator(SERVER, runner.device)
+replace_speculator(runner, SERVER)
+runner.sampler.params = {index: SamplingParams(extra_args=extra) for index, (extra, *_) in REQUESTS.items()}
 
 start = torch.zeros(1, dtype=torch.int32)
 batch = SimpleNamespace(
@@ -58,7 +56,7 @@ batch = SimpleNamespace(
 )  # fmt: skip
 logits, positions = torch.nn.functional.one_hot(own, 10) * 20.0, torch.arange(len(given))
 parts = logits, batch, None, given.int(), positions
-sampled, counts, *_ = DeviceRejectionSampler(runner)._verify_in_chunks(*parts, 1000, NO_LOGPROBS)
+sampled, counts, *_ = runner.rejection_sampler._verify_in_chunks(*parts, 1000, NO_LOGPROBS)
 spec = runner.speculator.propose(batch, None, None)
 for row, count, drafts, (*_, tokens, after) in zip(sampled, counts, spec, REQUESTS.values()):
     assert (row[:count].tolist(), drafts.tolist()) == (tokens, after)

@@ -33,7 +33,8 @@ def accept(
     own: the tokens that the model chooses after them.
     ends: the end of each request's rows.
     """
-    taus = [arguments.threshold(server.load(len(settings))) for arguments in settings]
+    load, mask_id = server.load(len(settings)), server.mask_id
+    taus = [arguments.threshold(load) for arguments in settings]
     least = [(WORTH if one.paced else 0.0) if tau is None else tau for one, tau in zip(settings, taus)]
     vectors = least, [one.masks for one in settings], [tau is not None for tau in taus]
     least, most, lossy = (torch.tensor(vector).to(own.device)[:, None] for vector in vectors)
@@ -47,15 +48,10 @@ def accept(
         scores = torch.where(uses, CRITERIA[name].score(p, own), scores)
     own, scores, given = own[index], scores[index], given[index].masked_fill(behind, NONE)
     # With τ, drafts are accepted already; without, they are verified. The last token is always kept.
-    kept = (given != NONE) & (given != server.mask_id) & (lossy | (given == own.roll(1, 1))) | (place == 0)
+    kept = (given != NONE) & (given != mask_id) & (lossy | (given == own.roll(1, 1))) | (place == 0)
     kept = kept.cumprod(1).bool()
     # Masks predict the next tokens if they follow nothing but kept ones; at τ = 1 no slot is accepted.
-    slot = (
-        (given == server.mask_id)
-        & (place < kept.sum(1, keepdim=True) + most)
-        & (scores >= least)
-        & (least < 1)
-    )
+    slot = (given == mask_id) & (place < kept.sum(1, keepdim=True) + most) & (scores >= least) & (least < 1)
     draft = (kept | slot).cumprod(1).bool() & ~kept
     goes_on = kept.roll(-1, 1) & (place < width - 1)
     tokens = torch.where(goes_on, given.roll(-1, 1), own).masked_fill(~kept, NONE)

@@ -65,10 +65,8 @@ class MarsRejectionSampler(RejectionSampler):
         # Requests with penalties and the like have no other row than the last.
         rows[last] = self.sampler.apply_logits_processors(rows[last], sampling_metadata, True)
         own = self.sampler.tokens(rows, counts, sampling_metadata)
-        settings, given = (
-            [arguments_of(one.sampling_params, server) for one in requests],
-            torch.full_like(own, NONE),
-        )
+        settings = [arguments_of(request.sampling_params, server) for request in requests]
+        given = torch.full_like(own, NONE)
         given[metadata.target_logits_indices + 1] = metadata.draft_token_ids.to(own.dtype)
         ends, width = counts.cumsum(0).to(own.device), int(counts.max())
         out = torch.cat(accept(rows, given, own, ends, settings, server, width), 1).cpu()
@@ -76,10 +74,8 @@ class MarsRejectionSampler(RejectionSampler):
             request.drafts = [token for token in row[width:] if token != NONE]
             added = [token for token in row if token != NONE]  # with the drafts
             if arguments.tau is not None and _ends(request, added):
-                out[index, : len(added)], request.drafts = (
-                    torch.tensor(added),
-                    [],
-                )  # no forward needs their cache
+                out[index, : len(added)] = torch.tensor(added)
+                request.drafts = []  # no forward needs their cache
         out, count = out[:, :width].int(), sampling_metadata.max_num_logprobs
         if count is None:
             return SamplerOutput(out, None)
@@ -116,3 +112,10 @@ class MarsProposer:
             masks, request.waited = next_masks(good, getattr(request, "waited", 0), requests, most)
         left = room(params, len(request.output_token_ids))
         return [*drafts[:left], *[self.server.mask_id] * min(masks, left)]
+
+
+def replace_samplers(runner, server: Server) -> None:
+    """Give a runner these samplers."""
+    if hasattr(runner, "drafter"):  # only on the last rank of a pipeline
+        sampler = runner.sampler = runner.drafter.sampler = MarsSampler(runner, server)
+        runner.rejection_sampler = MarsRejectionSampler(sampler, runner.speculative_config, runner.device)

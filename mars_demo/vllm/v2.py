@@ -55,9 +55,7 @@ class DeviceSampler(Sampler):
 class DeviceRejectionSampler(RejectionSampler):
     """A sampler of rows with drafts and masks, which leaves the next drafts in the speculator."""
 
-    def __init__(self, runner):
-        super().__init__(runner.sampler, runner.speculative_config, runner.device)
-        self.speculator = runner.speculator
+    speculator: MarsSpeculator
 
     def _verify(self, logits, draft_logits, draft_sampled, pos, cu_num_logits, idx_mapping, idx_mapping_np,
                 expanded_idx_mapping, *more):  # fmt: skip
@@ -68,3 +66,14 @@ class DeviceRejectionSampler(RejectionSampler):
         tokens, drafts = accept(*parts, server.drafts + 1)
         self.speculator.drafts[idx_mapping] = drafts.masked_fill(drafts == NONE, server.mask_id)[:, :-1]
         return truncated, tokens.clamp(min=0), (tokens != NONE).sum(1, dtype=torch.int32)
+
+
+def replace_speculator(runner, server: Server) -> None:
+    """Give a runner this speculator and these samplers."""
+    if runner.sampler is not None:  # only on the last rank of a pipeline
+        runner.speculator, runner.sampler = (
+            MarsSpeculator(server, runner.device),
+            DeviceSampler(runner.sampler),
+        )
+        sampler = DeviceRejectionSampler(runner.sampler, runner.speculative_config, runner.device)
+        runner.rejection_sampler, sampler.speculator = sampler, runner.speculator

@@ -15,32 +15,18 @@ class MarsWorker(Worker):
     """A worker for `--worker-cls`; its start fails as `check_settings` does."""
 
     def init_device(self) -> None:
-        """Replace the samplers of Model Runner V1, or the speculator of V2."""
-        config = self.vllm_config
-        check_settings(config, __version__)
+        """Check the settings, since a runner fails on a method that it does not know."""
+        check_settings(self.vllm_config, __version__)
         super().init_device()
-        runner, server = self.model_runner, Server.of(config)
-        if config.use_v2_model_runner:
-            from mars_demo.vllm.v2 import MarsSpeculator
-
-            runner.speculator = MarsSpeculator(server, runner.device)
-        elif hasattr(runner, "drafter"):  # only on the last rank of a pipeline
-            from mars_demo.vllm.sampler import MarsRejectionSampler, MarsSampler
-
-            sampler = runner.sampler = runner.drafter.sampler = MarsSampler(runner, server)
-            runner.rejection_sampler = MarsRejectionSampler(
-                sampler, runner.speculative_config, runner.device
-            )
 
     def load_model(self, **options) -> None:
-        """Replace the samplers of Model Runner V2, which exist from here on."""
+        """Replace the samplers, which exist from here on."""
         super().load_model(**options)
-        runner = self.model_runner
-        if self.vllm_config.use_v2_model_runner and runner.sampler is not None:
-            from mars_demo.vllm.v2 import DeviceRejectionSampler, DeviceSampler
-
-            runner.sampler = DeviceSampler(runner.sampler)
-            runner.rejection_sampler = DeviceRejectionSampler(runner)
+        if self.vllm_config.use_v2_model_runner:
+            from mars_demo.vllm.v2 import replace_speculator as replace
+        else:
+            from mars_demo.vllm.sampler import replace_samplers as replace
+        replace(self.model_runner, Server.of(self.vllm_config))
 
 
 def check_settings(config, version: str) -> None:
@@ -49,8 +35,6 @@ def check_settings(config, version: str) -> None:
     if not version.startswith(("0.32.", "0.33.")):
         raise ValueError(f"The MARS plugin supports vLLM 0.32 and 0.33, not {version}.")
     if config.speculative_config.method != method:
-        raise ValueError(
-            f"On Model Runner {runner}, the MARS plugin needs the speculative method {method}."
-        )
+        raise ValueError(f"The MARS plugin needs the speculative method {method} on Model Runner {runner}.")
     if config.scheduler_config.async_scheduling or not config.model_config.logprobs_mode.startswith("raw"):
         raise ValueError("The MARS plugin needs --no-async-scheduling, and raw log probabilities.")
