@@ -115,14 +115,14 @@ def fly(entropy: float, ahead: int, own: Readings, drafts: Readings) -> list[Rea
 RULES: dict[str, dict[str, Callable[[Checkpoint, Asked], Run]]] = {
     "entropy, position penalty": {
         f"H = {h}, λ = {weight}": partial(penalized, entropy=h, weight=weight)
-        for h, weight in ((0.4, 0.02), (0.2, 0.02), (0.2, 0.1))
+        for h, weight in ((0.4, 0.02), (0.2, 0.1))
     },
     "ensemble": {
-        f"w = {weight}": partial(verified, rule=partial(ensemble, weight)) for weight in (1, 0.7, 0.5, 0.3)
+        f"w = {weight}": partial(verified, rule=partial(ensemble, weight)) for weight in (1, 0.5, 0.3)
     },
     "FLy": {
         f"H = {h}, W = {ahead}": partial(verified, rule=partial(fly, h, ahead))
-        for h, ahead in ((0.3, 6), (0.3, 2), (0.3, 1))
+        for h, ahead in ((0.3, 6), (0.3, 1))
     },
 }
 
