@@ -1,6 +1,6 @@
 """What a score and a threshold mean: how many slots, and how many answers, equal those of AR.
 
-    python -m benchmarks.calibration --model mars-smollm2-135m [--criterion probability] [--prompts 136]
+    python -m benchmarks.calibration --model mars-smollm2-135m [--criteria probability] [--prompts 136]
 
 **Slots.** Windows follow AR's greedy answer: each begins where lossless decoding, with drafts of masks
 alone, begins its next one. A slot is right if its token is the one at its place of AR's answer, which is
@@ -34,7 +34,7 @@ from mars_demo.models.runtime.engine import Engine
 
 FILE = calibration.FILE
 SETS = {TINY: "tasks", CHAT: "skills"}
-OPTIONS = {"model": str, "criterion": "probability", "prompts": 136, "taus": [*TAUS]}
+OPTIONS = {"model": str, "criteria": [*CRITERIA], "prompts": 136, "taus": [*TAUS]}
 EDGES = (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)  # of the bins of scores
 LATE = 4  # from this slot on they are counted together
 SHOWN = (0.99, 0.95, 0.8, 0.6)  # τ of the table
@@ -71,8 +71,10 @@ def own_choices(checkpoint: Checkpoint, prompt_ids: Sequence[int], answer: Seque
 # ------------------------------------------------------------------------------------------- slots
 
 
-def slots(checkpoint: Checkpoint, criterion: str, one: Asked) -> Iterator[tuple[int, float, bool]]:
-    """Yield the number, the score and the rightness of the slots after the first of an answer's windows."""
+def slots(
+    checkpoint: Checkpoint, criteria: Sequence[str], one: Asked
+) -> Iterator[tuple[int, list[float], bool]]:
+    """Yield number, scores and rightness of the slots after the first of the windows along an answer."""
     masks, count = checkpoint.block_size, len(one.answer)
     # One forward: group g of its masks follows the prompt and the first g tokens of the answer.
     layout = layouts.verification(one.prompt_ids, one.answer[:-1], masks, checkpoint.mask_id)
@@ -82,8 +84,8 @@ def slots(checkpoint: Checkpoint, criterion: str, one: Asked) -> Iterator[tuple[
         p = groups[start].softmax(-1)
         tokens, places = p.argmax(-1), one.answer[start + 1 :]
         right = [token == own for token, own in zip(tokens.tolist(), places)]
-        scores = CRITERIA[criterion].score(p, tokens).tolist()
-        yield from zip(range(2, masks + 2), scores, right)
+        scores = zip(*(CRITERIA[criterion].score(p, tokens).tolist() for criterion in criteria))
+        yield from zip(range(2, masks + 2), map(list, scores), right)
         start += 1 + sum(takewhile(bool, right))
 
 
@@ -116,7 +118,7 @@ def counted(checkpoint: Checkpoint, one: Asked, run: Run) -> dict[str, int]:
     ids = run.token_ids
     sources = [slot.source for step in run.passes for slot in step.slots[: step.accepted]]
     accepted = [at for at, source in enumerate(sources) if source == "mask"]
-    own = own_choices(checkpoint, one.prompt_ids, ids)
+    own = ids if ids == one.answer else own_choices(checkpoint, one.prompt_ids, ids)
     return {
         "right": int(one.question.grade(run)),
         "unchanged": int(ids == one.answer),
@@ -127,15 +129,19 @@ def counted(checkpoint: Checkpoint, one: Asked, run: Run) -> dict[str, int]:
     }
 
 
-def measure(model: str, criterion: str, prompts: int, taus: list[float], output: Path) -> None:
-    """Measure a criterion of a model; other measurements in `output` are kept."""
+def measure(model: str, criteria: list[str], prompts: int, taus: list[float], output: Path) -> None:
+    """Measure criteria of a model; other measurements in `output` are kept."""
     origin, checkpoint = report.provenance(), load_checkpoint(model, "cpu")
     asked = [*ask(checkpoint, prompts)]
-    found = (slot for one in asked for slot in slots(checkpoint, criterion, one))
-    record = origin | {"machine": results.machine(checkpoint), "model": model, "criterion": criterion}
-    record |= {"prompts": prompts, "edges": EDGES, "slots": binned(found, checkpoint.block_size + 1)}
-    record["rows"] = [{"tau": tau} | threshold_row(checkpoint, criterion, tau, asked) for tau in taus]
-    keep(output, record, ("model", "criterion"))
+    found = [slot for one in asked for slot in slots(checkpoint, criteria, one)]
+    for at, criterion in enumerate(criteria):
+        bins = binned(
+            ((slot, scores[at], right) for slot, scores, right in found), checkpoint.block_size + 1
+        )
+        record = origin | {"machine": results.machine(checkpoint), "model": model, "criterion": criterion}
+        record |= {"prompts": prompts, "edges": EDGES, "slots": bins}
+        record["rows"] = [{"tau": tau} | threshold_row(checkpoint, criterion, tau, asked) for tau in taus]
+        keep(output, record, ("model", "criterion"))
 
 
 def threshold_row(
@@ -165,8 +171,8 @@ def table(file: str | Path = FILE) -> str:
 
 
 def _slots(sweep: dict[str, Any]) -> dict[str, str]:
-    measured = calibration.recorded(sweep["model"])[sweep["criterion"]]
-    shares = {name: measured.share(TAU, name) for name in measured.slots}
+    measured = calibration.calibrations(sweep["model"])[sweep["criterion"]]
+    shares = {name: measured.right(TAU, name) for name in measured.slots}
     parts = {name: f"{right / n:.1%} of {n}" for name, (right, n) in shares.items()}
     return {"model": f"`{sweep['model']}`", f"score ≥ {TAU}": sweep["criterion"]} | parts
 

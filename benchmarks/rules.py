@@ -1,6 +1,6 @@
 """Rules of acceptance on the same weights: accuracy against tokens per forward.
 
-    python -m benchmarks.rules --rule FLy [--prompts 136]
+    python -m benchmarks.rules [--rules FLy] [--prompts 136]
 
 The criteria are those of `benchmarks.calibration`. Their rivals, greedy as well:
 
@@ -35,7 +35,6 @@ from mars_demo.models.load import load_checkpoint
 from mars_demo.models.runtime.engine import Engine
 
 FILE = "rules.json"
-OPTIONS = {"rule": str, "prompts": 136}
 Readings = Sequence[Reading]
 Rule = Callable[[Readings, Readings], list[Reading]]  # the verifier's readings and the drafts → choices
 
@@ -126,23 +125,20 @@ RULES: dict[str, dict[str, Callable[[Checkpoint, Asked], Run]]] = {
     },
 }
 
+OPTIONS = {"rules": [*RULES], "prompts": 136}
 
-def measure(rule: str, prompts: int, output: Path) -> None:
-    """Measure the settings of a rule; other rules in `output` are kept."""
+
+def measure(rules: list[str], prompts: int, output: Path) -> None:
+    """Measure all settings of some rules; other rules in `output` are kept."""
     origin, checkpoint = report.provenance(), load_checkpoint(CHAT, "cpu")
     asked = [*calibration.ask(checkpoint, prompts)]
-    record = origin | {
-        "machine": results.machine(checkpoint),
-        "model": CHAT,
-        "rule": rule,
-        "prompts": prompts,
-    }
-    record["rows"] = []
-    for setting, answered in RULES[rule].items():
-        row = calibration.row(checkpoint, asked, partial(answered, checkpoint))
-        record["rows"].append({"setting": setting} | row)
-        print(record["rows"][-1], flush=True)
-    calibration.keep(output, record, ("rule",))
+    for rule in rules:
+        record = origin | {"machine": results.machine(checkpoint), "model": CHAT, "rule": rule}
+        record |= {"prompts": prompts, "rows": []}
+        for setting, answered in RULES[rule].items():
+            row = calibration.row(checkpoint, asked, partial(answered, checkpoint))
+            record["rows"].append({"setting": setting} | row)
+        calibration.keep(output, record, ("rule",))
 
 
 def table(file: str | Path = FILE) -> str:
