@@ -165,9 +165,16 @@ def table(file: str | Path = FILE) -> str:
     """Return two tables: AR's tokens among slots with a score of at least τ, and what some τ keep."""
     sweeps = sorted(results.read_results(file)["sweeps"], key=lambda one: [*SETS].index(one["model"]))
     slots = [_slots(sweep) for sweep in sweeps]
-    rows = [cells(sweep, row) for sweep in sweeps for row in sweep["rows"] if row["tau"] in SHOWN]
-    sources = "".join(report.source(sweep, report.prompts(sweep)) for sweep in sweeps)
-    return f"{report.shown(slots)}\n\n{report.shown(rows)}{sources}"
+    rows = [{"model": f"`{one['model']}`"} | cells(one, row) for one in sweeps for row in shown(one)]
+    return f"{report.shown(slots)}\n\n{report.shown(rows)}{sources(sweeps)}"
+
+
+def sources(sweeps: Sequence[dict[str, Any]]) -> str:
+    return "".join(dict.fromkeys(report.source(sweep, report.prompts(sweep)) for sweep in sweeps))
+
+
+def shown(sweep: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for row in sweep["rows"] if row.get("tau") in (*SHOWN, None)]
 
 
 def _slots(sweep: dict[str, Any]) -> dict[str, str]:
@@ -187,7 +194,6 @@ def cells(sweep: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
     low, high = row["accuracy_interval"]
     slow, fast = row["speed_interval"]
     return {
-        "model": f"`{sweep['model']}`",
         "setting": name,
         "accuracy": f"{row['right'] / row['n']:.1%} ({low:.1%}–{high:.1%})",
         "tokens per forward": f"{report.per_forward(row)} ({slow:.2f}–{fast:.2f})",

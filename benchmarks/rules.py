@@ -21,12 +21,11 @@ from pathlib import Path
 
 from benchmarks import calibration, report
 from benchmarks.calibration import Asked
-from mars_demo.core import layout as layouts
 from mars_demo.core.names import CHAT
 from mars_demo.core.trace import Run
 from mars_demo.decoding.answer import Strategy
 from mars_demo.decoding.decode import drive, prepare
-from mars_demo.decoding.reading import Reader, Reading, count_verified, marked
+from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS
@@ -35,96 +34,71 @@ from mars_demo.models.load import load_checkpoint
 from mars_demo.models.runtime.engine import Engine
 
 FILE = "rules.json"
+VERIFYING = Request("lossless", linear=False, ngram_tokens=0, max_new_tokens=MAX_NEW_TOKENS)
 Readings = Sequence[Reading]
-Rule = Callable[[Readings, Readings], list[Reading]]  # the verifier's readings and the drafts → choices
+Rule = Callable[[Readings, Readings], Readings]  # a forward's readings and the drafts that it verifies
 
 
-# ------------------------------------------------------------------------------- rules of a window
-
-
-def penalized(checkpoint: Checkpoint, one: Asked, entropy: float, weight: float) -> Run:
-    """Answer as MARS does, but with a penalty on the entropy of each further slot."""
-    request = Request("mars", exp(-entropy), "entropy", max_new_tokens=MAX_NEW_TOKENS).fitted(checkpoint)
-    engine = Engine(checkpoint.decoder)
+def answered(checkpoint: Checkpoint, one: Asked, request: Request, rule: Rule) -> Run:
+    """Answer with the readings of every forward as a rule changes them."""
+    request, engine = request.fitted(checkpoint), Engine(checkpoint.decoder)
     settings, answer, strategy = prepare(checkpoint, one.question.prompt, request, engine)
-    return Run(settings, drive(engine, answer, _penalized(strategy, weight), request)).finish()
+    return Run(settings, drive(engine, answer, _changed(strategy, rule), request)).finish()
 
 
-def _penalized(strategy: Strategy, weight: float) -> Strategy:
+def _changed(strategy: Strategy, rule: Rule) -> Strategy:
+    drafts: Readings = ()
     for forward in strategy:
         readings = yield forward
-        yield strategy.send(
-            [replace(r, score=r.score * exp(-weight * at)) for at, r in enumerate(readings)]
-        )
+        outcome = strategy.send(rule(readings, drafts))
+        drafts = outcome.rest
+        yield outcome
 
 
-# ------------------------------------------------------------------------- rules of verification
+# ------------------------------------------------------------------------------------------- rules
 
 
-def verified(checkpoint: Checkpoint, one: Asked, rule: Rule) -> Run:
-    """Answer by self-verification under a rule.
-
-    Two forwards compute what the grouped layout of `lossless` computes in one, without the groups that are
-    not used; they count as one.
-    """
-    request = Request("lossless", max_new_tokens=MAX_NEW_TOKENS, ngram_tokens=0).fitted(checkpoint)
-    engine, read, drafts = Engine(checkpoint.decoder), Reader(request.acceptance), []
-    settings, answer, _ = prepare(checkpoint, one.question.prompt, request, engine)
-    run = Run(settings)
-    while not answer.stop:
-        new, guesses = answer.begin(), [draft.token for draft in drafts]
-        layout = layouts.causal(new, answer.cached, guesses)
-        chosen = rule(read.read(engine.forward(layout, len(new) - 1), ()), drafts)
-        count = count_verified(guesses, chosen)
-        engine.commit(len(new) + count)
-        answer.cached = engine.length
-        accepted = [*marked(chosen[:count], "mask"), chosen[count]]
-        run.add(answer.step(accepted, count + 1, 0, positions=layout.ids.shape[1]).step)
-        masks = min(request.window, answer.room) - 1
-        # The next slot is the verifier's choice, which these masks do not see.
-        after = layouts.window([], max(0, masks), checkpoint.mask_id, engine.length)
-        drafts = read.read(engine.forward(after), ()) if masks > 0 and not answer.stop else []
-        engine.commit(0)
-    return run
+def penalized(weight: float, readings: Readings, _: Readings) -> Readings:
+    """Lower the scores of a window by their distance, those of entropy as if it were higher."""
+    return [replace(one, score=one.score * exp(-weight * at)) for at, one in enumerate(readings)]
 
 
-def ensemble(weight: float, own: Readings, drafts: Readings) -> list[Reading]:
-    """Return the most probable tokens of a mixture with the drafts' distributions."""
+def ensemble(weight: float, readings: Readings, drafts: Readings) -> Readings:
+    """Choose the most probable tokens of a mixture with the drafts' distributions."""
 
     def chosen(reading: Reading, draft: Reading) -> Reading:
         p, q = (dict(zip(one.candidates, one.probabilities)) for one in (reading, draft))
         token = max({**p, **q}, key=lambda token: weight * p.get(token, 0) + (1 - weight) * q.get(token, 0))
         return replace(reading, token=token)
 
-    return [*map(chosen, own, drafts), own[-1]]
+    return [*map(chosen, readings, drafts), *readings[len(drafts) :]]
 
 
-def fly(entropy: float, ahead: int, own: Readings, drafts: Readings) -> list[Reading]:
-    """Return the verifier's choices, but drafts where it is uncertain and the next ones are its choices."""
-    agrees, choices = [draft.token == reading.token for draft, reading in zip(drafts, own)], [*own]
+def fly(entropy: float, ahead: int, readings: Readings, drafts: Readings) -> Readings:
+    """Choose drafts where the verifier is uncertain and the next drafts are its choices."""
+    choices = [*readings]
+    agrees = [draft.token == own.token for draft, own in zip(drafts, readings)]
     for at, draft in enumerate(drafts):
         following = agrees[at + 1 : at + 1 + ahead]
-        uncertain = -sum(p * log(p) for p in own[at].probabilities[:3] if p) >= entropy
+        uncertain = -sum(p * log(p) for p in readings[at].probabilities[:3] if p) >= entropy
         if uncertain and len(following) == ahead and all(following):
-            choices[at] = replace(own[at], token=draft.token)
+            choices[at] = replace(readings[at], token=draft.token)
     return choices
 
 
-# The first settings of WeDLM and FLy are their authors'. Ensembles of weight 1 are lossless decoding.
-RULES: dict[str, dict[str, Callable[[Checkpoint, Asked], Run]]] = {
-    "entropy, position penalty": {
-        f"H = {h}, λ = {weight}": partial(penalized, entropy=h, weight=weight)
-        for h, weight in ((0.4, 0.02), (0.2, 0.1))
-    },
-    "ensemble": {
-        f"w = {weight}": partial(verified, rule=partial(ensemble, weight)) for weight in (1, 0.5, 0.3)
-    },
-    "FLy": {
-        f"H = {h}, W = {ahead}": partial(verified, rule=partial(fly, h, ahead))
-        for h, ahead in ((0.3, 6), (0.3, 1))
-    },
-}
+def entropy(most: float) -> Request:
+    return Request("mars", exp(-most), "entropy", max_new_tokens=MAX_NEW_TOKENS)
 
+
+# The first settings of WeDLM and FLy are their authors'. An ensemble of weight 1 is lossless decoding.
+RULES = {
+    "entropy, position penalty": {
+        "H = 0.4, λ = 0.02": (entropy(0.4), partial(penalized, 0.02)),
+        "H = 0.2, λ = 0.1": (entropy(0.2), partial(penalized, 0.1)),
+    },
+    "ensemble": {f"w = {w}": (VERIFYING, partial(ensemble, w)) for w in (1, 0.5, 0.3)},
+    "FLy": {f"H = 0.3, W = {ahead}": (VERIFYING, partial(fly, 0.3, ahead)) for ahead in (6, 1)},
+}
 OPTIONS = {"rules": [*RULES], "prompts": 136}
 
 
@@ -135,9 +109,9 @@ def measure(rules: list[str], prompts: int, output: Path) -> None:
     for rule in rules:
         record = origin | {"machine": results.machine(checkpoint), "model": CHAT, "rule": rule}
         record |= {"prompts": prompts, "rows": []}
-        for setting, answered in RULES[rule].items():
-            row = calibration.row(checkpoint, asked, partial(answered, checkpoint))
-            record["rows"].append({"setting": setting} | row)
+        for setting, (request, change) in RULES[rule].items():
+            changed = partial(answered, checkpoint, request=request, rule=change)
+            record["rows"].append({"setting": setting} | calibration.row(checkpoint, asked, changed))
         calibration.keep(output, record, ("rule",))
 
 
@@ -145,9 +119,8 @@ def table(file: str | Path = FILE) -> str:
     """Return a row per setting of the chat model: those of the rules here and of all criteria."""
     criteria = [one for one in results.read_results(calibration.FILE)["sweeps"] if one["model"] == CHAT]
     rules = results.read_results(file)["sweeps"]
-    rows = [calibration.cells(one, row) for one in (*criteria, *rules) for row in one["rows"]]
-    sources = "".join(report.source(one, report.prompts(one)) for one in rules)
-    return report.shown(rows) + sources
+    rows = [calibration.cells(one, row) for one in (*criteria, *rules) for row in calibration.shown(one)]
+    return report.shown(rows) + calibration.sources(rules)
 
 
 if __name__ == "__main__":

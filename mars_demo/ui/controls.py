@@ -7,12 +7,14 @@ from typing import Any
 
 import gradio as gr
 
+from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.limits import LIMITS
 from mars_demo.ui.hosting.errors import warn
 from mars_demo.ui.hosting.gpu import LENT
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import TAU, Knobs, begin, end, stop
 
+SCORES = [(criterion.title.capitalize(), name) for name, criterion in CRITERIA.items()]
 TAU_STEP = 0.01  # of every τ slider, as in components/words.js
 
 # Event settings. Such handlers run at once, outside of Gradio's queue; the page shows no errors of theirs.

@@ -7,9 +7,11 @@ import plotly.express as px
 import plotly.graph_objects as go
 from pandas import DataFrame, isna
 
+from mars_demo.evaluation.calibration import Calibration
 from mars_demo.evaluation.frontier import COLUMNS, Frontier
 
 _COLOURS = ("#2080c8", "#d2601a", "#0a8f6b", "#c0609a", "#b87300")  # on light and on dark pages
+FEWEST = 20  # slots of a point
 _BELOW = {"annotation_position": "bottom right"}
 _INK, _GRID, _FAINT = "#808890", "rgba(128,136,144,0.25)", "rgba(128,136,144,0.5)"
 
@@ -75,6 +77,23 @@ def plot_sweep(frontier: Frontier, across: str) -> go.Figure:
     figure = _by_tau(rows, across, height=420, hover_name="text", **errors)
     bars = {"color": _FAINT, "thickness": 1, "width": 3}
     return figure.update_traces(hovertemplate="%{hovertext}<extra></extra>", error_x=bars, error_y=bars)
+
+
+def plot_calibration(measured: Calibration) -> go.Figure:
+    """Plot the share of slots with AR's token against their score, a line per group of slots.
+
+    A point is a bin of scores with at least `FEWEST` slots. A thin line shows calibration.
+    """
+    x, y = "mean score of slots", "slots with AR's token"
+    rows = [
+        {"name": one.slots, x: one.score, y: one.right / one.count, "slots": one.count}
+        for one in measured.bins
+        if one.count >= FEWEST
+    ]
+    figure = _lines(rows, x, y, range_y=(0, 1.04), hover_data={x: ":.3f", y: ":.1%", "slots": True})
+    line = {"dash": "dashdot", "color": _INK, "width": 1}
+    figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", line=line, name="share = score", hoverinfo="skip")
+    return figure.update_xaxes(range=(0, 1.03)).update_yaxes(tickformat=".0%")
 
 
 def _by_tau(rows: Sequence[Mapping], x: str, **settings: Any) -> go.Figure:

@@ -6,8 +6,10 @@ import pytest
 from acts import choose, fits, is_open, set_slider
 from playwright.sync_api import Page, expect
 
+from mars_demo.core.acceptance import CRITERIA
 from mars_demo.decoding.decode import decode
 from mars_demo.evaluation import results
+from mars_demo.evaluation.calibration import calibrations, kept
 from mars_demo.evaluation.frontier import AR, Frontier, Setting
 from mars_demo.evaluation.sweep import first_difference
 from mars_demo.ui import options
@@ -59,6 +61,11 @@ def test_recorded_points_appear_at_once_and_a_prompt_is_raced(open_tab, mars_tin
         expect(page.locator("#frontier-about")).to_contain_text(fact)
     for index, point in enumerate(SWEPT.points[:6]):
         expect(cells(rows(page).nth(index))).to_have_text(list(SWEPT.texts(point).values()))
+    page.locator("#calibrated > button").click()
+    for score, measured in calibrations("mars-tiny").items():
+        page.get_by_role("radio", name=CRITERIA[score].title).check()
+        expect(page.locator("#calibrated-sentence")).to_have_text(measured.sentence.replace("**", ""))
+    expect(page.locator("#calibrated-chart .scatterlayer .trace")).to_have_count(4)
     fits(page)
     page.get_by_role("radio", name="answers per second").check()
     expect(page.locator("#frontier-chart .xtitle")).to_have_text("answers per second")
@@ -80,6 +87,7 @@ def test_recorded_points_appear_at_once_and_a_prompt_is_raced(open_tab, mars_tin
     expect(page.locator("#stage .verdict")).to_be_in_viewport()
     expect(page.locator("#prompt textarea")).to_have_value(text)
     expect(page.locator("#tau input[type=number]")).to_have_value("0.8")
+    expect(page.locator("#tau")).to_contain_text(kept("mars-tiny"))
     expect(page.locator("#mode input[name=mars]")).to_be_checked()
     expect(page).not_to_have_url(re.compile("tab="))
     runs = [decode(mars_tiny, text, setting.request(160)).finish() for setting in (AR, LOW)]
@@ -115,4 +123,5 @@ def test_a_sweep_draws_its_points(open_tab):
     choose(page, "frontier-model", "ar-tiny")
     expect(page.locator("#frontier-about")).to_contain_text("ar-tiny")
     expect(page.locator("#frontier-chart")).to_be_hidden()
+    expect(page.locator("#calibrated")).to_be_hidden()
     expect(rows(page)).to_have_count(0)

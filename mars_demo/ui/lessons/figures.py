@@ -110,4 +110,5 @@ OPTIONS = {
     "run": lesson_stage,
     "picture": lesson_grid,
     "figure": tables.chart,
+    "calibration": tables.calibration,
 }

@@ -6,6 +6,7 @@ from pandas import DataFrame
 from mars_demo.core.assets import read_json
 from mars_demo.core.markdown import table
 from mars_demo.evaluation import paper_tables
+from mars_demo.evaluation.calibration import calibrations
 from mars_demo.show import recordings
 from mars_demo.ui import plots
 from mars_demo.ui.lessons.parts import shown
@@ -29,6 +30,13 @@ def chart(element: dict) -> dict[str, dict]:
     if element["figure"] == "quality":
         return {"plot": shown(value=plots.paper_sft_loss(PAPER["table3_sft_loss"]))}
     return {"plot": shown(value=plots.ar_share(range(1, MOST_MASKS + 1)))}
+
+
+def calibration(element: dict) -> dict[str, dict]:
+    """Show how many slots of a model have AR's token by score, with the sentence of the default τ."""
+    measured = calibrations(element["calibration"])["probability"]
+    words = f"{element['words']} {measured.sentence}"
+    return {"plot": shown(value=plots.plot_calibration(measured)), "words": shown(value=words)}
 
 
 def comparison(element: dict) -> dict[str, dict]:

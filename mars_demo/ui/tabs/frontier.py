@@ -11,16 +11,16 @@ from functools import partial
 import gradio as gr
 from pandas import DataFrame
 
-from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.scheduler import BACKGROUND, WAITING
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
+from mars_demo.evaluation.calibration import calibrations
 from mars_demo.evaluation.frontier import ACROSS, Frontier, Graded, parse_taus
 from mars_demo.evaluation.sweep import sweep
 from mars_demo.evaluation.task_sets import TITLES
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.ui import own_prompts, plots
-from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, in_queue, text_table
+from mars_demo.ui.controls import LIVE, MAY_WARN, SCORES, RunButtons, in_queue, text_table
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
@@ -37,6 +37,7 @@ TAUS = "1, 0.95, 0.9, 0.8, 0.6"
 ROWS = 16  # batch slots; a race waits for at most one forward of such a batch
 EVERY = 0.2  # seconds between two progress messages
 
+CALIBRATED = "Is τ calibrated? How often slots have AR's token, by score"
 INTRODUCTION = """
 A lower **threshold τ** accepts more tokens per **forward** (a pass through the model) and may make answers
 worse. Each point is one setting, with 95% intervals over prompts. **AR** writes one token per forward.
@@ -198,6 +199,14 @@ def draw_frontier(frontier: Frontier, across: str):
     )
 
 
+def draw_calibration(model: str | None, score: str):
+    """Draw the calibration of a model; hide it if it is not measured."""
+    measured = calibrations(model).get(score)
+    if measured is None:
+        return gr.Accordion(visible=False), gr.skip(), gr.skip()
+    return gr.Accordion(visible=True), plots.plot_calibration(measured), measured.sentence
+
+
 def show_inputs(tasks: str):
     """Show the controls of a measurement of own prompts, or of a sweep over built-in ones."""
     is_own = tasks == own_prompts.NAME
@@ -269,7 +278,7 @@ class FrontierControls:
             TAUS, label="τ grid", info="Numbers from 0 to 1, separated by commas.", elem_id="frontier-taus"
         )
         self.criteria = gr.CheckboxGroup(
-            [(criterion.title.capitalize(), name) for name, criterion in CRITERIA.items()],
+            SCORES,
             value=["probability"],
             label="Scores that τ is compared with",
             elem_id="frontier-criteria",
@@ -286,6 +295,10 @@ class Results:
                 ACROSS, value=ACROSS[0], label="Accuracy against", elem_id="frontier-across"
             )
             self.chart = gr.Plot(show_label=False, elem_id="frontier-chart")
+        with gr.Accordion(CALIBRATED, open=False, visible=False, elem_id="calibrated") as self.calibrated:
+            self.score = gr.Radio(SCORES, value=SCORES[0][1], label="Score", elem_id="calibrated-score")
+            self.reliability = gr.Plot(show_label=False, elem_id="calibrated-chart")
+            self.sentence = gr.Markdown(elem_id="calibrated-sentence")
         self.about = gr.Markdown(elem_id="frontier-about")
         with gr.Column(visible=False) as self.listed:
             self.table = text_table("frontier-table", "Points")
@@ -324,6 +337,8 @@ def build(page: Page, tab: gr.Tab) -> None:
     )
     drawn = [r.drawn, r.chart, r.listed, r.table]
     gr.on([page.shown.change, r.across.input], draw_frontier, [page.shown, r.across], drawn, **LIVE)
+    calibration = [r.calibrated, r.reliability, r.sentence]
+    gr.on([c.model.change, r.score.input], draw_calibration, [c.model, r.score], calibration, **LIVE)
     r.table.select(pick, None, page.point, **LIVE)
     changes = [page.shown.change, page.point.change]
     gr.on(changes, look, shown, [r.details, r.answers, page.prompt], **LIVE)

@@ -5,10 +5,10 @@ from functools import partial
 
 import gradio as gr
 
-from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.modes import GUESSED_WINDOW, TAU_HINT
 from mars_demo.decoding.request import Request
+from mars_demo.evaluation.calibration import kept
 from mars_demo.evaluation.frontier import Frontier
 from mars_demo.show.scripts import call
 from mars_demo.ui import api, race_settings
@@ -17,6 +17,7 @@ from mars_demo.ui.controls import (
     LIVE,
     MAY_WARN,
     QUIET,
+    SCORES,
     WITH_DATA,
     RunButtons,
     at_once,
@@ -35,7 +36,6 @@ from mars_demo.ui.stage import read_one
 from mars_demo.ui.tabs import Page
 
 TITLE = "Race"
-SCORES = {criterion.title.capitalize(): name for name, criterion in CRITERIA.items()}
 
 
 # -------------------------------------------------------- requests of the stage and the frontier
@@ -68,6 +68,11 @@ def _threshold(tau):
 def put_example(event: gr.EventData):
     """Set the prompt and the shape of the answer to those of an example that the stage offers."""
     return with_shape(event.prompt)
+
+
+def tau_help(model: str | None) -> str:
+    """Return the help of the control of τ, with the model's measured agreement with AR, if there is one."""
+    return f"Acts immediately. At 1, one token per forward. {TAU_HINT} {kept(model)}".strip()
 
 
 def take(frontier: Frontier, title: str | None, prompt: str | None):
@@ -117,7 +122,7 @@ class RaceControls:
                 elem_id="watch",
                 container=False,
             )
-        self.tau = tau_slider("tau", tau, f"Acts immediately. At 1, one token per forward. {TAU_HINT}")
+        self.tau = tau_slider("tau", tau, tau_help(MODELS.names()[0]))
         self.shaped = ShapeChoice()
         self.example = [self.prompt, self.shaped.shape, self.shaped.grammar]
         self.choice = ModelChoice(page.model, modes, self.example)
@@ -135,7 +140,7 @@ def _generation_controls() -> list[gr.Component]:
     """Return the controls of the generation settings but for the shape, in the order of `DEFAULTS`."""
     controls = {
         "criterion": gr.Radio(
-            list(SCORES.items()),
+            SCORES,
             label="Score that τ is compared with",
             info="The paper's is the probability.",
         ),
@@ -194,6 +199,7 @@ def _fill(page: Page, c: RaceControls) -> None:
     page.stage.recorded(None, None, followed, js=call("settingsOfRecording"), **IN_BROWSER)
     page.stage.example(put_example, None, c.example, **WITH_DATA)
     c.shaped.connect()
+    c.model.change(lambda model: gr.Slider(info=tau_help(model)), c.model, c.tau, **QUIET)
     c.tau.input(set_tau, [c.buttons.knobs, c.tau], None, **LIVE)
     c.watch.input(set_watched, [c.buttons.knobs, c.watch], None, **LIVE)
 
