@@ -29,15 +29,16 @@ function problem(value, schema, defs, place) {
     const problems = schema.anyOf.map((/** @type {Schema} */ one) => problem(value, one, defs, place));
     return problems.includes("") ? "" : problems[0];
   }
+  if ("const" in schema)
+    // as in Python, 1 counts as true
+    return [schema.const, Number(schema.const)].includes(value) ? "" : `${place} is wrong`;
   if (!TYPES[schema.type](value)) return `${place} must be of the type ${schema.type}`;
   const most = schema.maxLength ?? schema.maxItems ?? Infinity;
   if (schema.type === "object") return ofObject(value, schema, defs, place);
   if (typeof value === "number") return ofNumber(value, schema) ? "" : `${place} is out of range`;
   if (typeof value === "string" && schema.enum && !schema.enum.includes(value))
     return `${place} must be one of ${schema.enum.join(", ")}`;
-  if (typeof value === "boolean")
-    return "const" in schema && value !== schema.const ? `${place} is wrong` : "";
-  if (value === null) return "";
+  if (typeof value === "boolean" || value === null) return "";
   if (length(value) > most || length(value) < (schema.minItems ?? 0))
     return `${place} is too long or too short`;
   return typeof value === "string" ? "" : ofArray(value, schema, defs, place);
@@ -47,8 +48,7 @@ function problem(value, schema, defs, place) {
 const ofNumber = (value, schema) =>
   value >= (schema.minimum ?? -Infinity) &&
   value <= (schema.maximum ?? Infinity) &&
-  value < (schema.exclusiveMaximum ?? Infinity) &&
-  value === (schema.const ?? value);
+  value < (schema.exclusiveMaximum ?? Infinity);
 
 /** @param {any[]} value @param {Schema} schema @param {Schema} defs @param {string} place */
 function ofArray(value, schema, defs, place) {
