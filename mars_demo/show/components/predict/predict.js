@@ -3,12 +3,20 @@
 // `props.value` is the JSON of a chapter's `question`, its `choices`, the index of the `answer`, and the sentence
 // `because`; empty for a chapter without a question.
 
-import { props, watch } from "../component.js";
+import { element, props, watch } from "../component.js";
 import { find, findAll, make, say } from "../dom.js";
+
+/** Let the figure wait, or show it. */
+function wait(/** @type {boolean} */ isWaiting) {
+  find(".predict").classList.toggle("waiting", isWaiting);
+  // An attribute of the block beside the figure: `:has(.waiting)` would be looked for at every token on the page.
+  const block = element.closest(":is(#lesson-figure, article + section) > *");
+  block?.toggleAttribute("data-waiting", isWaiting);
+}
 
 /** Mark the right choice and, if another one was chosen, that one too; show the figure. */
 function reveal({ choices, answer, because }, chosen) {
-  find(".predict").classList.remove("waiting");
+  wait(false);
   for (const [index, button] of findAll(".choices button").entries()) {
     button.disabled = index !== chosen; // the focus stays
     button.classList.toggle("chosen", index === chosen);
@@ -41,7 +49,7 @@ function draw(question) {
 function update() {
   const isAsked = Boolean(props.value);
   find(".predict").hidden = !isAsked;
-  find(".predict").classList.toggle("waiting", isAsked);
+  wait(isAsked);
   if (isAsked) draw(JSON.parse(props.value));
 }
 
