@@ -38,6 +38,8 @@ OPTIONS = {"model": str, "criteria": [*CRITERIA], "prompts": 136, "taus": [*TAUS
 EDGES = (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)  # of the bins of scores
 LATE = 4  # from this slot on they are counted together
 SHOWN = (0.99, 0.95, 0.8, 0.6)  # τ of the table
+OWN, UNCHANGED = "accepted slots that are AR's own", "answers unchanged"
+SHARES = ("setting", OWN, UNCHANGED)  # columns of what τ keeps
 
 
 class Asked(NamedTuple):
@@ -165,7 +167,9 @@ def table(file: str | Path = FILE) -> str:
     """Return two tables: AR's tokens among slots with a score of at least τ, and what some τ keep."""
     sweeps = sorted(results.read_results(file)["sweeps"], key=lambda one: [*SETS].index(one["model"]))
     slots = [_slots(sweep) for sweep in sweeps]
-    rows = [{"model": f"`{one['model']}`"} | cells(one, row) for one in sweeps for row in shown(one)]
+    rows = [
+        {"model": f"`{one['model']}`"} | cells(one, row, SHARES) for one in sweeps for row in shown(one)
+    ]
     return f"{report.shown(slots)}\n\n{report.shown(rows)}{sources(sweeps)}"
 
 
@@ -184,8 +188,8 @@ def _slots(sweep: dict[str, Any]) -> dict[str, str]:
     return {"model": f"`{sweep['model']}`", f"score ≥ {TAU}": sweep["criterion"]} | parts
 
 
-def cells(sweep: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
-    """Return the cells of a setting's row."""
+def cells(sweep: dict[str, Any], row: dict[str, Any], columns: Sequence[str] = ()) -> dict[str, str]:
+    """Return the cells of a setting's row, all or those of the named columns."""
     name = (
         f"{sweep['criterion']}, τ = {row['tau']:g}"
         if "tau" in row
@@ -193,13 +197,14 @@ def cells(sweep: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
     )
     low, high = row["accuracy_interval"]
     slow, fast = row["speed_interval"]
-    return {
+    named = {
         "setting": name,
         "accuracy": f"{row['right'] / row['n']:.1%} ({low:.1%}–{high:.1%})",
         "tokens per forward": f"{report.per_forward(row)} ({slow:.2f}–{fast:.2f})",
-        "accepted slots that are AR's own": f"{row['own'] / row['accepted']:.1%}",
-        "answers unchanged": f"{row['unchanged'] / row['n']:.1%}",
+        OWN: f"{row['own'] / row['accepted']:.1%}",
+        UNCHANGED: f"{row['unchanged'] / row['n']:.1%}",
     }
+    return {column: named[column] for column in columns or named}
 
 
 if __name__ == "__main__":
