@@ -180,7 +180,7 @@ def test_what_cache_blocks_cost():
     assert f"{sum(blocked(128)['positions']):,} from 128" in TEXTS["batches"]
     assert steps(128) == steps(256) and not any("commit" in step for step in steps(128))
     assert f"from {waits(4)} at 4 to {waits(128)} at 128" in TEXTS["batches"]
-    assert max(shares, key=shares.get) == 32 and f"{shares[32]:.0%} at 32" in TEXTS["batches"]
+    assert max(shares, key=shares.get) == 32 and f"until 32, to {shares[32]:.0%}" in TEXTS["batches"]
     _, own = json.loads(recordings.batched(128))
     assert f"{len(own['steps'])} forwards, {sum(own['positions']):,} positions" in TEXTS["batches"]
     assert f"each of the {len(steps(128))} forwards" in TEXTS["batches"]
