@@ -1,10 +1,10 @@
-"""What a score and a threshold mean: how many slots, and how many answers, equal those of AR.
+"""The meaning of a score and of a threshold: how many slots, and how many answers, equal those of AR.
 
     python -m benchmarks.calibration --model mars-smollm2-135m [--criteria probability] [--prompts 136]
 
 **Slots.** Windows follow AR's greedy answer: each begins where lossless decoding, with drafts of masks
 alone, begins its next one. A slot is right if its token is the one at its place of AR's answer, which is
-the greedy continuation of the text before the window. Slots behind the end of the answer do not count.
+the greedy continuation of the text before the window. Slots after the end of the answer do not count.
 
 **Thresholds.** MARS answers the prompts at each τ. An accepted slot after the first is AR's own if its
 token is AR's greedy choice after the text decoded up to it, right or wrong.

@@ -20,7 +20,7 @@ class MarsScheduler(Scheduler):
         self.server = server = Server.of(self.vllm_config)
         most = self.max_num_scheduled_tokens // (1 + 2 * server.drafts)
         self.max_num_running_reqs = max(1, min(self.max_num_running_reqs, most))
-        self.max_num_scheduled_tokens -= self.max_num_running_reqs * server.drafts  # those behind prompts
+        self.max_num_scheduled_tokens -= self.max_num_running_reqs * server.drafts  # those after prompts
         self.num_lookahead_tokens = max(self.num_lookahead_tokens, server.drafts)  # in the KV cache
 
     def _preempt_request(self, request, *args, **kwargs):
@@ -46,7 +46,7 @@ class MarsScheduler(Scheduler):
         super()._update_after_schedule(scheduler_output)
 
     def update_draft_token_ids(self, draft_token_ids):
-        """Keep the drafts that a request's grammar allows, and the masks behind them."""
+        """Keep the drafts that a request's grammar allows, and the masks after them."""
         super().update_draft_token_ids(draft_token_ids)
         load = self.server.load(len(draft_token_ids.req_ids))
         for name, tokens in zip(draft_token_ids.req_ids, draft_token_ids.draft_token_ids):

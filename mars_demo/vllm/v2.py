@@ -10,7 +10,7 @@ from mars_demo.vllm.arguments import Server, arguments_of
 
 
 class MarsSpeculator(BaseSpeculator):
-    """The drafts of each request's next forward and masks behind them, by the index of its state."""
+    """The drafts of each request's next forward and masks after them, by the index of its state."""
 
     supports_mm_inputs, draft_logits = False, None
 

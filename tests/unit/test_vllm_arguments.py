@@ -131,7 +131,7 @@ def test_a_forward_with_tau_accepts_its_drafts_and_drafts_what_scores_enough():
 
 
 def test_truncation_does_not_make_uncertain_slots_pass():
-    """With top-k = 1 a token is certain to be sampled; its score is the model's probability."""
+    """Sample with top-k = 1, where a token is certain: its score is still the model's probability."""
     logits = torch.randn(5, 40, generator=torch.Generator().manual_seed(0)) / 10
     kept = logits.masked_fill(logits < logits.amax(-1, keepdim=True), -torch.inf)
     own = choose(kept, torch.ones(5), torch.full((5,), 3), torch.arange(5))
