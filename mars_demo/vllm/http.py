@@ -1,6 +1,6 @@
 """HTTP: requests with wrong arguments get status 400 and a sentence (`--middleware`)."""
 
-import json
+from contextlib import suppress
 
 from starlette.responses import JSONResponse
 
@@ -9,10 +9,9 @@ from mars_demo.vllm.arguments import Server, read_arguments
 
 async def checked_request(request, call_next):
     """Pass on requests whose `vllm_xargs` are right, and those that vLLM itself must reject."""
-    try:
-        extra = json.loads(await request.body() or "{}").get("vllm_xargs")
-    except (ValueError, AttributeError, RecursionError):  # not JSON, no object, or too deep
-        extra = None
+    extra = None
+    with suppress(ValueError, AttributeError, RecursionError):  # not JSON, no object, or too deep
+        extra = (await request.json()).get("vllm_xargs")
     try:
         read_arguments(extra if isinstance(extra, dict) else None, Server.of(request.app.state.vllm_config))
     except ValueError as error:

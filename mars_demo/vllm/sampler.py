@@ -1,121 +1,95 @@
-"""Model Runner V1: a token for every row of logits, then acceptance, then the next speculative tokens."""
+"""Model Runner V1: a token for every row of logits, then acceptance; the next drafts are proposed."""
 
+from dataclasses import replace
 from random import Random
 
 import torch
-from torch import Tensor
 from vllm.v1.outputs import SamplerOutput
 from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
 from vllm.v1.sample.rejection_sampler import RejectionSampler
-from vllm.v1.sample.sampler import Sampler
 
-from mars_demo.vllm.accepting import NONE, accept, choose, next_masks
-from mars_demo.vllm.arguments import Server, arguments_of, room
-
-GREEDY = 1e-5  # vLLM samples from this temperature on
+from mars_demo.core.noise import gumbel_noise
+from mars_demo.vllm.accepting import NONE, accept
+from mars_demo.vllm.arguments import Server, arguments_of
 
 
-class MarsSampler(Sampler):
-    """A sampler with the noise of this project's decoder."""
+class MarsSampler(RejectionSampler):
+    """A sampler of rows with drafts and masks. It leaves a request's next drafts in `request.drafts`."""
 
     def __init__(self, runner, server: Server):
-        super().__init__(runner.sampler.logprobs_mode)
-        self.runner, self.server = runner, server
+        super().__init__(runner.sampler, runner.speculative_config, runner.device)
+        self.runner, self.server, self.counts = runner, server, None
+        # All samples of vLLM, also those of forwards without drafts and masks, get this project's noise.
+        runner.sampler.topk_topp_sampler.forward = self.choose
 
-    @property
     def requests(self) -> list:
         """Return the requests of the batch in order."""
         return [self.runner.requests[name] for name in self.runner.input_batch.req_ids]
 
-    def sample(self, logits, sampling_metadata, logprobs_mode_override=None):
-        """Choose a token per request, where no request has drafts or masks."""
-        if sampling_metadata.all_greedy or len(self.requests) != len(logits):  # or a dummy run
-            return super().sample(logits, sampling_metadata, logprobs_mode_override)
-        return self.tokens(logits, torch.ones(len(logits), dtype=torch.int64), sampling_metadata), None
-
-    def tokens(self, logits: Tensor, counts: Tensor, metadata) -> Tensor:
-        """Return the most probable or sampled tokens [rows]; each request has `counts` rows."""
-        if metadata.all_greedy:
-            return logits.argmax(-1)
-        each = torch.tensor([[self._seed(request), request.num_tokens - 1] for request in self.requests])
-        each[:, 1] -= counts.cumsum(0) - counts  # the rows before
-        owner = torch.arange(len(counts)).repeat_interleave(counts).to(logits.device)
-        seeds, starts = each.to(logits.device)[owner].unbind(1)
-        settings = metadata.temperature, metadata.top_k, metadata.top_p
-        temperature, top_k, top_p = (None if setting is None else setting[owner] for setting in settings)
-        temperature = temperature.where(temperature >= GREEDY, 0)
-        logits = logits / temperature.where(temperature > 0, 1)[:, None]
-        positions = starts + torch.arange(len(owner), device=logits.device)
-        return choose(apply_top_k_top_p(logits, top_k, top_p), temperature, seeds, positions)
+    def choose(self, logits, generators, top_k, top_p):
+        """Return sampled tokens [rows] for logits [rows, vocabulary] after temperature."""
+        requests, logits = self.requests(), apply_top_k_top_p(logits, top_k, top_p)
+        counts = torch.ones(len(requests)).long() if self.counts is None else self.counts
+        if counts.sum() != len(logits):  # a dummy run
+            return logits.argmax(-1), None
+        keys = torch.tensor([[self._seed(request), request.num_tokens - 1] for request in requests])
+        keys[:, 1] -= counts.cumsum(0) - counts  # the rows before
+        keys = keys.repeat_interleave(counts, 0)
+        keys[:, 1] += torch.arange(len(keys))
+        return (logits + gumbel_noise(*keys.to(logits.device).unbind(1), logits.shape[-1])).argmax(-1), None
 
     def _seed(self, request) -> int:
         seed = request.sampling_params.seed
         return Random(f"{self.server.seed} {request.req_id}").getrandbits(63) if seed is None else seed
 
-
-class MarsRejectionSampler(RejectionSampler):
-    """A sampler of rows with drafts and masks. It leaves a request's next drafts in `request.drafts`."""
-
     def forward(self, metadata, draft_probs, logits, sampling_metadata):
         """Return the accepted tokens [requests, drafts + 1] of a forward."""
-        requests, server, last = self.sampler.requests, self.sampler.server, metadata.bonus_logits_indices
+        requests, last = self.requests(), metadata.bonus_logits_indices
         if len(requests) != len(metadata.num_draft_tokens):  # a dummy run
             return super().forward(metadata, draft_probs, logits, sampling_metadata)
-        counts, rows = torch.tensor(metadata.num_draft_tokens) + 1, logits.to(torch.float32, copy=True)
+        self.counts, rows = torch.tensor(metadata.num_draft_tokens) + 1, logits.to(torch.float32, copy=True)
         # Requests with penalties and the like have no other row than the last.
         rows[last] = self.sampler.apply_logits_processors(rows[last], sampling_metadata, True)
-        own = self.sampler.tokens(rows, counts, sampling_metadata)
-        settings = [arguments_of(request.sampling_params, server) for request in requests]
-        given = torch.full_like(own, NONE)
-        given[metadata.target_logits_indices + 1] = metadata.draft_token_ids.to(own.dtype)
-        ends, width = counts.cumsum(0).to(own.device), int(counts.max())
-        out = torch.cat(accept(rows, given, own, ends, settings, server, width), 1).cpu()
-        for index, (row, request, arguments) in enumerate(zip(out.tolist(), requests, settings)):
-            request.drafts = [token for token in row[width:] if token != NONE]
-            added = [token for token in row if token != NONE]  # with the drafts
-            if arguments.tau is not None and _ends(request, added):
-                out[index, : len(added)] = torch.tensor(added)
-                request.drafts = []  # no forward needs their cache
-        out, count = out[:, :width].int(), sampling_metadata.max_num_logprobs
-        if count is None:
-            return SamplerOutput(out, None)
-        parts = logits, logits[metadata.target_logits_indices], logits[last], out.to(logits.device)
-        return SamplerOutput(out, self._get_logprobs_tensors(count, metadata, *parts))
+        owner = torch.arange(len(requests)).repeat_interleave(self.counts).to(logits.device)
+        parts = {name: getattr(sampling_metadata, name) for name in ("temperature", "top_k", "top_p")}
+        by_row = {name: part[owner] for name, part in parts.items() if part is not None}
+        own = self.sampler.sample(rows, replace(sampling_metadata, **by_row))[0]
+        given = self.runner.input_ids.gpu[metadata.logits_indices].long()
+        self.counts, ends = None, metadata.cu_num_sampled_tokens.long()
+        settings = [arguments_of(one.sampling_params, self.server, len(requests)) for one in requests]
+        tokens, drafts = (part.cpu() for part in accept(logits, given, own, ends, settings, self.server))
+        for row, more, request, arguments in zip(tokens, drafts, requests, settings):
+            request.drafts, added = more[more != NONE].tolist(), torch.cat((row, more))
+            added = added[added != NONE]
+            if arguments.tau is not None and _ends(request, added.tolist()):
+                row[: len(added)], request.drafts = added, []  # no forward needs the cache of the drafts
+        if sampling_metadata.max_num_logprobs is None:
+            return SamplerOutput(tokens.int(), None)
+        parts = logits, logits[metadata.target_logits_indices], logits[last], tokens.to(logits.device)
+        shown = self._get_logprobs_tensors(sampling_metadata.max_num_logprobs, metadata, *parts)
+        return SamplerOutput(tokens.int(), shown)
 
 
 def _ends(request, added: list[int]) -> bool:
-    params, left = request.sampling_params, room(request.sampling_params, len(request.output_token_ids))
-    is_end = len(added) > left or not params.all_stop_token_ids.isdisjoint(added)
+    params, length = request.sampling_params, len(request.output_token_ids) + len(added)
+    is_end = length >= params.max_tokens or not params.all_stop_token_ids.isdisjoint(added)
     return is_end and not params.structured_outputs  # whose drafts the scheduler checks
 
 
 class MarsProposer:
-    """A proposer of vLLM's method `custom_class`; `MarsWorker` gives it the sampler."""
+    """A proposer of vLLM's method `custom_class`: the drafts that the sampler has left."""
 
     def __init__(self, vllm_config):
-        self.server, self.sampler = Server.of(vllm_config), None
+        self.sampler: MarsSampler
 
     def load_model(self, model) -> None:
         """Do nothing: the model itself drafts."""
 
-    def propose(self, sampled_token_ids, num_tokens_no_spec, token_ids_cpu, slot_mappings=None):
-        """Return the speculative tokens of each request: none before its prompt is complete."""
-        both, count = zip(self.sampler.requests, sampled_token_ids), len(sampled_token_ids)
-        return [self._speculative(request, len(ids), count) if ids else [] for request, ids in both]
-
-    def _speculative(self, request, added: int, requests: int) -> list[int]:
-        params, drafts = request.sampling_params, getattr(request, "drafts", [])
-        request.drafts, arguments = [], arguments_of(params, self.server)
-        masks = arguments.most(self.server.load(requests))
-        if arguments.paced:
-            most, good = min(masks, max(1, self.server.shared // requests)), max(len(drafts), added - 1)
-            masks, request.waited = next_masks(good, getattr(request, "waited", 0), requests, most)
-        left = room(params, len(request.output_token_ids))
-        return [*drafts[:left], *[self.server.mask_id] * min(masks, left)]
+    def propose(self, sampled_token_ids, *texts, **options):
+        """Return the drafts of each request; `MarsScheduler` adds masks."""
+        return [vars(request).pop("drafts", []) for request in self.sampler.requests()]
 
 
 def replace_samplers(runner, server: Server) -> None:
-    """Give a runner these samplers."""
-    if hasattr(runner, "drafter"):  # only on the last rank of a pipeline
-        sampler = runner.sampler = runner.drafter.sampler = MarsSampler(runner, server)
-        runner.rejection_sampler = MarsRejectionSampler(sampler, runner.speculative_config, runner.device)
+    """Give a runner this sampler."""
+    runner.rejection_sampler = runner.drafter.sampler = MarsSampler(runner, server)

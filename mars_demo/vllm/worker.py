@@ -1,6 +1,7 @@
 """The worker: vLLM's own, with the samplers of MARS."""
 
 from vllm import __version__
+from vllm.distributed import get_pp_group
 from vllm.platforms import current_platform
 
 from mars_demo.vllm.arguments import Server
@@ -12,29 +13,28 @@ else:
 
 
 class MarsWorker(Worker):
-    """A worker for `--worker-cls`; its start fails as `check_settings` does."""
+    """A worker for `--worker-cls`."""
 
     def init_device(self) -> None:
-        """Check the settings, since a runner fails on a method that it does not know."""
-        check_settings(self.vllm_config, __version__)
+        """Raise a `ValueError` if the plugin does not support this version of vLLM or these settings."""
+        config = self.vllm_config
+        runner, method = ("V2", "ngram") if config.use_v2_model_runner else ("V1", "custom_class")
+        needs = {
+            "vLLM 0.32 or 0.33": __version__.startswith(("0.32.", "0.33.")),
+            f"the method {method} on Model Runner {runner}": config.speculative_config.method == method,
+            "--no-async-scheduling": not config.scheduler_config.async_scheduling,
+            "raw log probabilities": config.model_config.logprobs_mode.startswith("raw"),
+        }
+        if missing := [need for need, holds in needs.items() if not holds]:
+            raise ValueError(f"The MARS plugin needs {' and '.join(missing)}.")
         super().init_device()
 
     def load_model(self, **options) -> None:
-        """Replace the samplers, which exist from here on."""
+        """Replace the samplers, which exist from here on, on the last rank of a pipeline."""
         super().load_model(**options)
         if self.vllm_config.use_v2_model_runner:
-            from mars_demo.vllm.v2 import replace_speculator as replace
+            from mars_demo.vllm.v2 import replace_samplers
         else:
-            from mars_demo.vllm.sampler import replace_samplers as replace
-        replace(self.model_runner, Server.of(self.vllm_config))
-
-
-def check_settings(config, version: str) -> None:
-    """Raise a `ValueError` if the plugin does not support this version of vLLM or these settings."""
-    runner, method = ("V2", "ngram") if config.use_v2_model_runner else ("V1", "custom_class")
-    if not version.startswith(("0.32.", "0.33.")):
-        raise ValueError(f"The MARS plugin supports vLLM 0.32 and 0.33, not {version}.")
-    if config.speculative_config.method != method:
-        raise ValueError(f"The MARS plugin needs the speculative method {method} on Model Runner {runner}.")
-    if config.scheduler_config.async_scheduling or not config.model_config.logprobs_mode.startswith("raw"):
-        raise ValueError("The MARS plugin needs --no-async-scheduling, and raw log probabilities.")
+            from mars_demo.vllm.sampler import replace_samplers
+        if get_pp_group().is_last_rank:
+            replace_samplers(self.model_runner, Server.of(self.vllm_config))

@@ -324,7 +324,7 @@ def distribution(checkpoint, prompt: str, temperature: float, top_k: int, length
 def test_the_threshold_falls_as_the_batch_fills(run, checkpoint):
     auto = [asked(checkpoint, prompt, {"tau": "auto"}) for prompt in PROMPTS[:8]]
     calls = {f"alone {number}": [one] for number, one in enumerate(auto)} | {"full": auto}
-    found = run(calls, {"additional_config": {"mars": {"tau": [0.3, 1.0]}}})
+    found = run(calls, {"additional_config": {"mars": {"bounds": [0.3, 1.0]}}})
     lone = [found[f"alone {number}"][0] for number in range(8)]
     expected = [alone(checkpoint, prompt, Request("ar")) for prompt in PROMPTS[:8]]
     assert pairs(lone) == expected  # at load 0, τ is 1
@@ -335,7 +335,7 @@ def test_a_setting_that_would_change_answers_is_refused_at_the_start(run, checkp
     error = run(
         {"one": [asked(checkpoint, PROMPTS[0])]}, {"logprobs_mode": "processed_logprobs"}, fails=True
     )
-    assert "needs --no-async-scheduling, and raw log probabilities." in error
+    assert "The MARS plugin needs raw log probabilities." in error
 
 
 # --------------------------------------------------------------------------------------------- HTTP

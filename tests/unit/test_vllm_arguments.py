@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from mars_demo import vllm
+from mars_demo.core.noise import gumbel_noise
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.export.vllm_plugin import flags
-from mars_demo.vllm.accepting import NONE, accept, choose, next_masks
-from mars_demo.vllm.arguments import RANGE, Arguments, Server, arguments_of, read_arguments, room
+from mars_demo.vllm.accepting import NONE, accept, masks_after
+from mars_demo.vllm.arguments import Arguments, Server, arguments_of, read_arguments
 
 SERVER = Server(mask_id=2, masks=8, drafts=16, slots=8)
 PLAIN = {
@@ -22,6 +23,7 @@ PLAIN = {
     "bad_words": None,
     "min_tokens": 0,
     "allowed_token_ids": None,
+    "thinking_token_budget": None,
     "extra_args": None,
 }
 
@@ -34,8 +36,8 @@ PLAIN = {
         ({"tau": 0.95}, Arguments(0.95, 8)),
         ({"tau": 0}, Arguments(0, 8)),
         ({"tau": 1}, Arguments(1, 0)),
-        ({"tau": "auto"}, Arguments(RANGE, 8, paced=True)),
-        ({"tau": "auto", "masks": 8}, Arguments(RANGE, 8)),
+        ({"tau": "auto"}, Arguments(1.0, 0, paced=True)),
+        ({"tau": "auto", "masks": 8}, Arguments(1.0, 0)),
         ({"tau": "lossless", "masks": 3}, Arguments(None, 3)),
         ({"masks": 0}, Arguments(None, 0)),
         ({"tau": 0.5, "criterion": "margin"}, Arguments(0.5, 8, "margin")),
@@ -45,14 +47,12 @@ def test_arguments_are_read(extra, expected):
     assert read_arguments(extra, SERVER) == expected
 
 
-@pytest.mark.parametrize("tau", [0.8, [0.5, 0.9], "auto"])
-def test_a_server_has_a_tau_for_requests_that_name_none(tau):
-    server = SERVER._replace(tau=tau)
-    expected = {"auto": RANGE}.get(tau, tau) if isinstance(tau, str) else tau
-    assert read_arguments({}, server).tau == (tuple(expected) if isinstance(expected, list) else expected)
-    assert read_arguments({"tau": "auto"}, server).tau == ((0.5, 0.9) if isinstance(tau, list) else RANGE)
-    assert read_arguments({"tau": 0.7}, server).tau == 0.7
-    assert read_arguments({"tau": "lossless"}, server).tau is None
+def test_a_server_has_a_tau_for_requests_that_name_none():
+    for tau, expected in ((0.8, 0.8), ("auto", 1.0), ("lossless", None)):
+        server = SERVER._replace(tau=tau)
+        assert read_arguments({}, server).tau == expected
+        assert read_arguments({"tau": 0.7}, server).tau == 0.7
+        assert read_arguments({"tau": "lossless"}, server).tau is None
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_wrong_arguments_are_named_in_a_sentence(extra):
     (name,) = extra
     with pytest.raises(ValueError, match=rf"^{name} must be .*not .*\.$"):
         read_arguments(extra, SERVER)
-    assert arguments_of(SimpleNamespace(**PLAIN | {"extra_args": extra}), SERVER).masks == 0
+    assert arguments_of(SimpleNamespace(**PLAIN | {"extra_args": extra}), SERVER, 1).masks == 0
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_wrong_arguments_are_named_in_a_sentence(extra):
 )
 def test_parameters_that_act_token_by_token_need_forwards_without_masks(parameter, value):
     plain = SimpleNamespace(**PLAIN)
-    assert arguments_of(plain, SERVER) == Arguments(None, 8, paced=True)
+    assert arguments_of(plain, SERVER, 1) == Arguments(None, 8, paced=True)
     setattr(plain, parameter, value)
-    assert arguments_of(plain, SERVER).masks == 0
+    assert arguments_of(plain, SERVER, 1).masks == 0
 
 
-def accepts(*requests, slots=8) -> list[tuple[list[int], list[int]]]:
+def accepts(*requests) -> list[tuple[list[int], list[int]]]:
     """Return what `accept` says of requests: settings, drafts, masks, own tokens, their probabilities."""
     given, own, logits, ends = [], [], [], []
     for _, drafts, masks, tokens, shares in requests:
@@ -100,9 +100,8 @@ def accepts(*requests, slots=8) -> list[tuple[list[int], list[int]]]:
             p[token] = share
             logits.append(p.log())
     assert len(given) == len(own) == len(logits)
-    settings, width = [one[0] for one in requests], max(len(one[3]) for one in requests)
-    parts = torch.stack(logits), torch.tensor(given), torch.tensor(own), torch.tensor(ends), settings
-    both = accept(*parts, SERVER._replace(slots=slots), width)
+    parts = torch.stack(logits), torch.tensor(given), torch.tensor(own), torch.tensor(ends)
+    both = accept(*parts, [one[0] for one in requests], SERVER)
     return [tuple([i for i in row.tolist() if i != NONE] for row in rows) for rows in zip(*both)]
 
 
@@ -123,63 +122,56 @@ def test_a_forward_with_tau_accepts_its_drafts_and_drafts_what_scores_enough():
     with_tau = [Arguments(0.75, masks) for masks in (4, 1)]
     first, second = ((one, [5], 4, own, shares) for one in with_tau)
     assert accepts(first, second) == [([5, 7], [1, 2]), ([5, 7], [1])]
-    assert accepts((Arguments(1.0, 1), [], 1, [6, 7], [0.0, 1.0])) == [([6], [])]
-    # By load: at τ = 1 nothing more, and in a full batch what reaches the lowest τ.
-    by_load, empty = (Arguments((0.8, 1.0), 2), [], 2, [6, 7, 8], [0.9, 0.9, 0.85]), Arguments(None, 0)
-    assert accepts(by_load) == [([6], [])]
-    assert accepts(by_load, (empty, [], 0, [4], [0.5]), slots=2) == [([6], [7, 8]), ([4], [])]
+    assert accepts((Arguments(1.0, 0), [], 1, [6, 7], [0.0, 1.0])) == [([6], [])]
 
 
 def test_truncation_does_not_make_uncertain_slots_pass():
     """Sample with top-k = 1, where a token is certain: its score is still the model's probability."""
     logits = torch.randn(5, 40, generator=torch.Generator().manual_seed(0)) / 10
     kept = logits.masked_fill(logits < logits.amax(-1, keepdim=True), -torch.inf)
-    own = choose(kept, torch.ones(5), torch.full((5,), 3), torch.arange(5))
-    assert own.tolist() == logits.argmax(-1).tolist()
+    own = kept.argmax(-1)  # as all samples are
     given, ends = torch.tensor([0, *[SERVER.mask_id] * 4]), torch.tensor([5])
-    _, drafts = accept(logits, given, own, ends, [Arguments(0.95, 4)], SERVER, 5)
-    assert drafts.tolist() == [[NONE] * 5]
-    _, drafts = accept(logits * 5000, given, own, ends, [Arguments(0.95, 4)], SERVER, 5)
-    assert drafts.tolist() == [[*own[1:].tolist(), NONE]]
+    _, drafts = accept(logits, given, own, ends, [Arguments(0.95, 4)], SERVER)
+    assert drafts.tolist() == [[NONE] * 17]
+    _, drafts = accept(logits * 5000, given, own, ends, [Arguments(0.95, 4)], SERVER)
+    assert drafts.tolist() == [[*own[1:].tolist(), *[NONE] * 13]]
 
 
-def test_a_seed_chooses_the_tokens_of_the_decoder_in_any_batch():
-    logits = torch.randn(6, 50, generator=torch.Generator().manual_seed(1))
-    seeds, positions = torch.tensor([9, 9, -4, 2**62, 9, 9]), torch.tensor([0, 1, 1, 7, 100, 1])
-    temperature = torch.tensor([1.0, 1, 1, 1, 1, 0])
+def test_a_seed_has_the_noise_of_the_decoder_in_any_batch():
+    logits = torch.randn(5, 50, generator=torch.Generator().manual_seed(1))
+    seeds, positions = torch.tensor([9, 9, -4, 2**62, 9]), torch.tensor([0, 1, 1, 7, 100])
     expected = [
         int(Sampling(seed=seed).choose(row[None], [position])[0])
         for row, seed, position in zip(logits, seeds.tolist(), positions.tolist())
     ]
-    chosen = choose(logits, temperature, seeds, positions).tolist()
-    assert chosen == [*expected[:5], int(logits[5].argmax())]
+    assert (logits + gumbel_noise(seeds, positions, 50)).argmax(-1).tolist() == expected
 
 
-def test_the_masks_of_a_lossless_request_follow_its_drafts_and_the_load():
-    assert [next_masks(drafts, 0, 8, 8)[0] for drafts in (1, 2, 3, 4, 9)] == [3, 5, 7, 8, 8]
-    assert next_masks(0, 0, 1, 8) == (1, 0)  # alone, there is always one
-    waits, waited = [], 0
-    for _ in range(6):  # eight requests: one mask in three forwards
-        masks, waited = next_masks(0, waited, 8, 8)
-        waits.append(masks)
-    assert waits == [0, 0, 1, 0, 0, 1]
-    assert next_masks(0, 9, 4, 0) == (0, 0)
+def test_the_masks_of_a_paced_request_follow_its_drafts_and_the_load():
+    def masks(drafts: int, length: int = 1, requests: int = 1, shared: int = 64, **more) -> int:
+        arguments = Arguments(None, 8, paced=True)._replace(**more)
+        return masks_after(drafts, length, arguments, SERVER._replace(shared=shared), requests)
 
-
-def test_room_is_what_fits_after_the_next_token():
-    params = SimpleNamespace(max_tokens=5)
-    assert [room(params, count) for count in (0, 3, 4, 5)] == [4, 1, 0, 0]
-    assert room(SimpleNamespace(max_tokens=None), 10**6) > 10**6
+    assert [masks(drafts) for drafts in (1, 2, 3, 4, 9)] == [3, 5, 7, 8, 8]
+    assert [masks(9, requests=requests, shared=16) for requests in (1, 4, 8, 32)] == [8, 4, 2, 1]
+    assert [masks(0, length) for length in (1, 2, 3)] == [1, 1, 1]  # alone, there is always one
+    # Of eight requests without drafts, each has one mask in three forwards.
+    assert [masks(0, length, 8) for length in range(1, 8)] == [0, 0, 1, 0, 0, 1, 0]
+    assert masks(0, length=0, requests=8) == 8  # after a prompt
+    assert masks(0, requests=8, paced=False) == 8
+    assert masks(9, masks=0) == 0
 
 
 def test_tau_falls_with_the_load():
-    by_load = Arguments((0.8, 1.0), 8).threshold
-    assert [by_load(load) for load in (0, 0.5, 1, 3)] == pytest.approx([1.0, 0.9, 0.8, 0.8])
-    assert Arguments(0.7, 8).threshold(0.5) == 0.7
-    assert Arguments(None, 8).threshold(0.5) is None
+    def of(tau: float | str, requests: int, bounds: tuple[float, float] = (0.8, 1.0)) -> Arguments:
+        return read_arguments({"tau": tau}, SERVER._replace(slots=9, bounds=bounds), requests)
+
+    assert [of("auto", requests).tau for requests in (1, 5, 9, 25)] == pytest.approx([1.0, 0.9, 0.8, 0.8])
+    assert of("auto", 5, (0.4, 0.6)).tau == pytest.approx(0.5)
+    assert of(0.7, 5).tau == 0.7
+    assert of("lossless", 5).tau is None
     # Masks are sent only where τ admits a slot.
-    assert [Arguments(RANGE, 8).most(load) for load in (0, 0.1, 1)] == [0, 8, 8]
-    assert [Arguments(tau, 8).most(0) for tau in (0.5, None)] == [8, 8]
+    assert [of("auto", requests).masks for requests in (1, 2, 9)] == [0, 8, 8]
 
 
 def test_the_flags_name_what_the_plugin_has():

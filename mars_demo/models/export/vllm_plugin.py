@@ -20,7 +20,8 @@ def flags(
         "model": f"{PLUGIN}.sampler.MarsProposer",
         "num_speculative_tokens": 2 * masks,  # as many drafts as masks
     }
-    own = {} if tau is None else {"additional-config": json.dumps({"mars": {"tau": tau}})}
+    chosen = {"tau": "auto", "bounds": tau} if isinstance(tau, list) else {"tau": tau}
+    own = {} if tau is None else {"additional-config": json.dumps({"mars": chosen})}
     return own | {
         "worker-cls": f"{PLUGIN}.worker.MarsWorker",
         "scheduler-cls": f"{PLUGIN}.scheduler.MarsScheduler",
