@@ -38,8 +38,6 @@ OPTIONS = {"model": str, "criteria": [*CRITERIA], "prompts": 136, "taus": [*TAUS
 EDGES = (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)  # of the bins of scores
 LATE = 4  # from this slot on they are counted together
 SHOWN = (0.99, 0.95, 0.8, 0.6)  # τ of the table
-OWN, UNCHANGED = "accepted slots that are AR's own", "answers unchanged"
-SHARES = ("setting", OWN, UNCHANGED)  # columns of what τ keeps
 
 
 class Asked(NamedTuple):
@@ -164,13 +162,9 @@ def keep(output: Path, record: dict[str, Any], keys: Sequence[str]) -> None:
 
 
 def table(file: str | Path = FILE) -> str:
-    """Return two tables: AR's tokens among slots with a score of at least τ, and what some τ keep."""
+    """Return the share of slots with a score of at least τ that have AR's token."""
     sweeps = sorted(results.read_results(file)["sweeps"], key=lambda one: [*SETS].index(one["model"]))
-    slots = [_slots(sweep) for sweep in sweeps]
-    rows = [
-        {"model": f"`{one['model']}`"} | cells(one, row, SHARES) for one in sweeps for row in shown(one)
-    ]
-    return f"{report.shown(slots)}\n\n{report.shown(rows)}{sources(sweeps)}"
+    return report.shown([_slots(sweep) for sweep in sweeps]) + sources(sweeps)
 
 
 def sources(sweeps: Sequence[dict[str, Any]]) -> str:
@@ -188,8 +182,8 @@ def _slots(sweep: dict[str, Any]) -> dict[str, str]:
     return {"model": f"`{sweep['model']}`", f"score ≥ {TAU}": sweep["criterion"]} | parts
 
 
-def cells(sweep: dict[str, Any], row: dict[str, Any], columns: Sequence[str] = ()) -> dict[str, str]:
-    """Return the cells of a setting's row, all or those of the named columns."""
+def cells(sweep: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
+    """Return the cells of a setting's row."""
     name = (
         f"{sweep['criterion']}, τ = {row['tau']:g}"
         if "tau" in row
@@ -197,14 +191,13 @@ def cells(sweep: dict[str, Any], row: dict[str, Any], columns: Sequence[str] = (
     )
     low, high = row["accuracy_interval"]
     slow, fast = row["speed_interval"]
-    named = {
+    return {
         "setting": name,
         "accuracy": f"{row['right'] / row['n']:.1%} ({low:.1%}–{high:.1%})",
         "tokens per forward": f"{report.per_forward(row)} ({slow:.2f}–{fast:.2f})",
-        OWN: f"{row['own'] / row['accepted']:.1%}",
-        UNCHANGED: f"{row['unchanged'] / row['n']:.1%}",
+        "accepted slots that are AR's own": f"{row['own'] / row['accepted']:.1%}",
+        "answers unchanged": f"{row['unchanged'] / row['n']:.1%}",
     }
-    return {column: named[column] for column in columns or named}
 
 
 if __name__ == "__main__":
