@@ -17,9 +17,7 @@ class Server(NamedTuple):
     drafts: int  # the most speculative tokens of a forward, masks too
     slots: int  # requests in a full batch
     seed: int = 0  # vLLM's, for samples of requests without one
-    shared: int = (
-        32  # masks of all paced requests together; on a CPU few, because positions cost time there
-    )
+    shared: int = 32  # masks of all paced requests together; few on a CPU, where positions cost time
     tau: float | str = LOSSLESS  # of requests that name none
     bounds: tuple[float, float] = (0.8, 1.0)  # τ of `auto` in a full batch, and of a lone request
 

@@ -1,4 +1,4 @@
-"""Model Runner V1: a token for every row of logits, then acceptance; the next drafts are proposed."""
+"""Model Runner V1: a token for every row of logits, then acceptance and the next drafts."""
 
 from dataclasses import replace
 from random import Random
@@ -27,7 +27,7 @@ class MarsSampler(RejectionSampler):
         return [self.runner.requests[name] for name in self.runner.input_batch.req_ids]
 
     def choose(self, logits, generators, top_k, top_p):
-        """Return sampled tokens [rows] for logits [rows, vocabulary] after temperature."""
+        """Return tokens [rows] sampled from logits [rows, vocabulary], and no log probabilities."""
         requests, logits = self.requests(), apply_top_k_top_p(logits, top_k, top_p)
         counts = torch.ones(len(requests)).long() if self.counts is None else self.counts
         if counts.sum() != len(logits):  # a dummy run
