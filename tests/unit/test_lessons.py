@@ -6,12 +6,14 @@ from statistics import fmean
 
 import pytest
 
-from mars_demo.core.acceptance import accepted
+from mars_demo.core.acceptance import TAU, accepted
 from mars_demo.core.assets import ASSETS, read_json
+from mars_demo.core.names import CHAT, TINY
 from mars_demo.core.trace import Run, read_text
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import paper_tables, results
+from mars_demo.evaluation.calibration import calibrations
 from mars_demo.evaluation.frontier import Frontier
 from mars_demo.show import recordings
 from mars_demo.ui import plots
@@ -164,6 +166,16 @@ def test_what_confident_masks_cost():
     assert points[0].n == 136 and all(figure in TEXTS["marginals"] for figure in said)
 
 
+def test_what_a_threshold_promises_and_a_training_costs():
+    counts = (calibrations(model)["probability"].right(TAU) for model in (TINY, CHAT))
+    tiny, chat = (f"{right / n:.0%}" for right, n in counts)
+    said = f"score at least {TAU}, {tiny} have AR's token in `mars-tiny`, {chat} in the chat model"
+    assert said in TEXTS["window"]
+    follows = {row["method"]: row["checks"] for row in results.read_results("chat.json")["rows"]}
+    said = f"follows {follows['AR']:.1%} of checked instructions, its base {follows['base']:.1%}"
+    assert said in TEXTS["own-model"]
+
+
 def test_what_cache_blocks_cost():
     def blocked(size: int) -> dict:
         return json.loads(recordings.batched(size))[0]
@@ -232,6 +244,10 @@ def test_the_trends_beside_the_paper():
     gain = accuracy(blocks[0]) - accuracy("AR SFT")
     assert f"{min(costs):.1f} to {max(costs):.1f} here" in TEXTS["paper"]
     assert f"{-gain:.1f} fewer here" in TEXTS["paper"]
+    one = {row["name"]: row["Avg"] for row in tables.PAPER["table3_sft_loss"]}
+    large = {row["name"]: row["accuracy"]["Avg"] for row in tables.PAPER["table4_multi_token"]}
+    losses = [one[name] - large[name] for name in (f"7B {block}" for block in blocks)]
+    assert f"costs {min(losses):.1f} to {max(losses):.1f} points" in TEXTS["paper"]
     loss = accuracy(blocks[0]) - accuracy("MARS without SFT loss, B = 4")
     assert f"loses {loss:.1f} points at B = 4" in TEXTS["sft-loss"]
 
