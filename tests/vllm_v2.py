@@ -11,7 +11,7 @@ from vllm import SamplingParams
 from vllm.v1.worker.gpu.sample.states import NO_LOGPROBS
 
 from mars_demo.vllm.arguments import Server
-from mars_demo.vllm.v2 import replace_samplers
+from mars_demo.vllm.v2 import replace_speculator
 
 SERVER, MASK = Server(mask_id=9, masks=2, drafts=4, slots=4), 9
 # By the index of a request's state: its arguments, its last token and speculative tokens, what the model
@@ -45,7 +45,7 @@ config = SimpleNamespace(
     rejection_sample_method="standard",
 )
 runner = SimpleNamespace(sampler=sampler, speculative_config=config, device=torch.device("cpu"))
-replace_samplers(runner, SERVER)
+replace_speculator(runner, SERVER)
 runner.sampler.params = {index: SamplingParams(extra_args=extra) for index, (extra, *_) in REQUESTS.items()}
 
 start = torch.zeros(1, dtype=torch.int32)

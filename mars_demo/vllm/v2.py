@@ -60,7 +60,7 @@ class DeviceRejectionSampler(RejectionSampler):
         return truncated, tokens.clamp(min=0), (tokens != NONE).sum(1, dtype=torch.int32)
 
 
-def replace_samplers(runner, server: Server) -> None:
+def replace_speculator(runner, server: Server) -> None:
     """Give a runner the speculator and these samplers."""
     runner.speculator = MarsSpeculator(server, runner.device)
     runner.sampler = DeviceSampler(runner.sampler, runner.speculator)

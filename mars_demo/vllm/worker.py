@@ -33,8 +33,8 @@ class MarsWorker(Worker):
         """Replace the samplers, which exist from here on, on the last rank of a pipeline."""
         super().load_model(**options)
         if self.vllm_config.use_v2_model_runner:
-            from mars_demo.vllm.v2 import replace_samplers
+            from mars_demo.vllm.v2 import replace_speculator as replace
         else:
-            from mars_demo.vllm.sampler import replace_samplers
+            from mars_demo.vllm.sampler import replace_samplers as replace
         if get_pp_group().is_last_rank:
-            replace_samplers(self.model_runner, Server.of(self.vllm_config))
+            replace(self.model_runner, Server.of(self.vllm_config))
