@@ -192,7 +192,7 @@ def test_what_cache_blocks_cost():
     assert f"{sum(blocked(128)['positions']):,} from 128" in TEXTS["batches"]
     assert steps(128) == steps(256) and not any("commit" in step for step in steps(128))
     assert f"from {waits(4)} at 4 to {waits(128)} at 128" in TEXTS["batches"]
-    assert max(shares, key=shares.get) == 32 and f"until 32, to {shares[32]:.0%}" in TEXTS["batches"]
+    assert max(shares, key=shares.get) == 32 and f"largest at 32, {shares[32]:.0%}" in TEXTS["batches"]
     _, own = json.loads(recordings.batched(128))
     assert f"{len(own['steps'])} forwards, {sum(own['positions']):,} positions" in TEXTS["batches"]
     assert f"each of the {len(steps(128))} forwards" in TEXTS["batches"]
@@ -248,6 +248,8 @@ def test_the_trends_beside_the_paper():
     large = {row["name"]: row["accuracy"]["Avg"] for row in tables.PAPER["table4_multi_token"]}
     losses = [one[name] - large[name] for name in (f"7B {block}" for block in blocks)]
     assert f"costs {min(losses):.1f} to {max(losses):.1f} points" in TEXTS["paper"]
+    speeds = [row["speedup"] for row in tables.PAPER["table5_batch_wall_clock"]]
+    assert f"{min(speeds):.2f} (no cache, 16 at once) to {max(speeds):.2f} times" in TEXTS["paper"]
     loss = accuracy(blocks[0]) - accuracy("MARS without SFT loss, B = 4")
     assert f"loses {loss:.1f} points at B = 4" in TEXTS["sft-loss"]
 
