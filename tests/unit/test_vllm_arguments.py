@@ -182,3 +182,9 @@ def test_the_flags_name_what_the_plugin_has():
         tree = ast.parse((Path(vllm.__file__).parent / f"{module}.py").read_text("utf-8"))
         assert package == ["mars_demo", "vllm"]
         assert name in {getattr(node, "name", None) for node in tree.body}, path
+
+
+@pytest.mark.parametrize("tau, expected", [(None, None), (0.7, 0.7), ([0.5, 0.9], 0.5)])
+def test_a_server_gets_the_tau_of_its_flags(tau, expected):
+    own = json.loads(flags(masks=8, tau=tau).get("additional-config", '{"mars": {}}'))["mars"]
+    assert read_arguments({}, SERVER._replace(**own), requests=SERVER.slots).tau == expected
