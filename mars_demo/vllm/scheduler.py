@@ -24,7 +24,8 @@ class MarsScheduler(Scheduler):
         self.num_lookahead_tokens = max(self.num_lookahead_tokens, server.drafts)  # in the KV cache
 
     def _preempt_request(self, request, *args, **kwargs):
-        request.drafts = request.spec_token_ids  # for the forward that reads its text again
+        # Kept for the forward that has read its text again, also if it is preempted before that.
+        vars(request).setdefault("drafts", request.spec_token_ids)
         super()._preempt_request(request, *args, **kwargs)
 
     def _update_after_schedule(self, scheduler_output):
